@@ -1,0 +1,1 @@
+"""All nodes of a cluster: which node a pod goes to."""

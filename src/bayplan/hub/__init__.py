@@ -1,0 +1,1 @@
+"""One node: what a container gets."""

@@ -1,0 +1,1 @@
+"""What a pod asks for: the model and the readers of Kubernetes manifests."""
