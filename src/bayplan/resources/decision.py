@@ -73,7 +73,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()
 
 
-class Warning(msgspec.Struct, frozen=True, kw_only=True):  # noqa: A001 - the field's word; nothing here issues Python warnings
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a person must know of a decision that stands. `name` is stable: `kubelet-double-grant`."""
 
     name: str
@@ -90,7 +90,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     grants: tuple[Grant, ...] = ()
     refusal: Refusal | None = None
     trace: tuple[Choice, ...] = ()
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[Notice, ...] = ()
 
     @property
     def admitted(self) -> bool:
