@@ -1,0 +1,255 @@
+"""Hints as the kubelet's providers give them, without listing them.
+
+A hint is a mask of NUMA nodes on which a request could be served; a provider's list of hints has up to 2^N - 1 of
+them. Here a list is held as what makes a mask a member: a family closed upwards (`Up`: enough CPUs, enough memory,
+enough devices in the mask) and some masks that stand for themselves (a group of nodes that shares memory already).
+
+Facts: generateCPUTopologyHints, calculateHints and GetTopologyHints in pkg/kubelet/cm/{cpumanager,memorymanager,
+devicemanager} of Kubernetes 1.36; the project's account, chapters 6, 7 and 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import combinations
+from typing import Protocol
+
+from bayplan.idset import bits
+from bayplan.policies.kubelet.subsets import best_subset
+
+Weights = Sequence[int]
+"""An amount for every node id, 0 where the node has none."""
+
+
+class Sum:
+    """The amounts of the chosen nodes must add up to `need`."""
+
+    __slots__ = ("_tops", "need", "weights")
+
+    def __init__(self, weights: Weights, need: int) -> None:
+        self.weights = weights
+        self.need = need
+        self._tops: dict[int, list[int]] = {}
+
+    def total(self, mask: int) -> int:
+        """What the nodes of a mask have together."""
+        weights = self.weights
+        total = 0
+        while mask:
+            low = mask & -mask
+            total += weights[low.bit_length() - 1]
+            mask ^= low
+        return total
+
+    def met(self, mask: int) -> bool:
+        """Whether a mask has enough."""
+        return self.total(mask) >= self.need
+
+    def reachable(self, chosen: int, lower: int, count: int) -> bool:
+        """Whether the `count` largest of `lower` would be enough beside `chosen`."""
+        tops = self._tops.get(lower)
+        if tops is None:
+            tops = [0]
+            for weight in sorted((self.weights[i] for i in bits(lower)), reverse=True):
+                tops.append(tops[-1] + weight)
+            self._tops[lower] = tops
+        return self.total(chosen) + tops[min(count, len(tops) - 1)] >= self.need
+
+
+class Cover:
+    """Enough things must touch the chosen nodes, where a thing may sit on several: (its nodes, how many such)."""
+
+    __slots__ = ("_bound", "groups", "need")
+
+    def __init__(self, groups: Sequence[tuple[int, int]], need: int, width: int) -> None:
+        self.groups = groups
+        self.need = need
+        weights = [0] * width
+        for nodes, count in groups:
+            for i in bits(nodes):
+                weights[i] += count
+        self._bound = Sum(weights, need)
+
+    def met(self, mask: int) -> bool:
+        """Whether enough things touch a mask."""
+        return sum(count for nodes, count in self.groups if nodes & mask) >= self.need
+
+    def signature(self, node: int) -> int:
+        """Which groups a node belongs to, as a mask of their positions."""
+        return sum(1 << k for k, (nodes, _) in enumerate(self.groups) if nodes >> node & 1)
+
+    def reachable(self, chosen: int, lower: int, count: int) -> bool:
+        """A bound that counts a thing once for each of its nodes."""
+        return self._bound.reachable(chosen, lower, count)
+
+
+class Up:
+    """All masks within `universe` that hold `must`, touch every mask of `touches` and meet every condition."""
+
+    __slots__ = ("conditions", "must", "touches", "universe")
+
+    def __init__(
+        self, universe: int, conditions: Sequence[Sum | Cover], must: int = 0, touches: Sequence[int] = ()
+    ) -> None:
+        self.universe = universe
+        self.conditions = conditions
+        self.must = must
+        self.touches = touches
+
+    def accepts(self, mask: int) -> bool:
+        """Membership of one mask."""
+        if mask & ~self.universe or self.must & ~mask or not mask:
+            return False
+        for touch in self.touches:
+            if not touch & mask:
+                return False
+        return all(condition.met(mask) for condition in self.conditions)
+
+    def possible(self, chosen: int, lower: int, count: int) -> bool:
+        """See `subsets.Condition`."""
+        for touch in self.touches:
+            if not touch & (chosen | lower):
+                return False
+        return all(condition.reachable(chosen, lower, count) for condition in self.conditions)
+
+    def joined(self, other: Up) -> Up:
+        """Masks that are members of both."""
+        return Up(
+            self.universe & other.universe,
+            [*self.conditions, *other.conditions],
+            self.must | other.must,
+            [*self.touches, *other.touches],
+        )
+
+    def smallest(self, size: int) -> int | None:
+        """The smallest member of a size."""
+        return best_subset(self.universe, self.must, size, self)
+
+    def narrowest(self) -> int | None:
+        """The size of the smallest members; None if there are none."""
+        if not self.accepts(self.universe):
+            return None
+        return next((k for k in range(1, self.universe.bit_count() + 1) if self.smallest(k) is not None), None)
+
+
+class AlsoPreferred(Protocol):
+    """A second way for a hint to be preferred (`align-by-socket`)."""
+
+    def met(self, mask: int) -> bool:
+        """Whether a mask is preferred by this rule."""
+
+    def possible(self, chosen: int) -> bool:
+        """Whether some larger mask than `chosen` might be."""
+
+
+class Hints:
+    """One provider's list for one kind of resource: `fixed` masks and those of `up`.
+
+    A mask is preferred when it has `preferred_size` nodes, or when `also` (if given) says so. An empty list means
+    that nothing would do, and is not the same as having no list (`NoPreference`).
+    """
+
+    def __init__(
+        self,
+        up: Up | None,
+        fixed: Sequence[int] = (),
+        *,
+        preferred_size: int,
+        also: AlsoPreferred | None = None,
+    ) -> None:
+        self.up = up if up is not None and up.accepts(up.universe) else None
+        self.fixed = tuple(fixed)
+        self.preferred_size = preferred_size
+        self._also = also
+
+    @cached_property
+    def empty(self) -> bool:
+        """Whether no mask at all is a hint."""
+        return self.up is None and not self.fixed
+
+    @cached_property
+    def narrowest(self) -> int:
+        """The size of the narrowest hint, preferred or not; 0 for an empty list."""
+        sizes = [mask.bit_count() for mask in self.fixed]
+        of_up = self.up.narrowest() if self.up is not None else None
+        return min([*sizes, *([] if of_up is None else [of_up])], default=0)
+
+    @property
+    def reach(self) -> int:
+        """All nodes that some hint may have."""
+        return (self.up.universe if self.up is not None else 0) | _union(self.fixed)
+
+    def holds(self, mask: int) -> bool:
+        """Whether a mask is a hint."""
+        return mask in self.fixed or (self.up is not None and self.up.accepts(mask))
+
+    def prefers(self, mask: int) -> bool:
+        """Whether a mask, being a hint, is preferred."""
+        return mask.bit_count() == self.preferred_size or (self._also is not None and self._also.met(mask))
+
+    def may_prefer(self, chosen: int, size: int) -> bool:
+        """Whether a hint of `size` nodes, `chosen` among them, might be preferred."""
+        return size == self.preferred_size or (self._also is not None and self._also.possible(chosen))
+
+    @property
+    def preferred_sizes(self) -> set[int]:
+        """Sizes that preferred hints can have."""
+        if self._also is None:
+            return {self.preferred_size}
+        return set(range(1, self.reach.bit_count() + 1))
+
+    def only_single_preferred(self) -> Hints:
+        """What single-numa-node leaves of the list: preferred hints of one node."""
+        nodes = (self.up.universe if self.up is not None else 0) | _union(m for m in self.fixed if m.bit_count() == 1)
+        return Listed([(1 << i, True) for i in bits(nodes) if self.holds(1 << i) and self.prefers(1 << i)])
+
+    def listed(self) -> list[tuple[int, bool]]:
+        """All hints, smallest sets first and then by the positions of their nodes, as the kubelet lists them.
+
+        Exponential in the number of nodes: for tests and for showing, never for deciding.
+        """
+        nodes = list(bits(self.reach))
+        masks = (_union(1 << i for i in chosen) for k in range(1, len(nodes) + 1) for chosen in combinations(nodes, k))
+        return [(mask, self.prefers(mask)) for mask in masks if self.holds(mask)]
+
+
+class Listed(Hints):
+    """A list written out: (mask, preferred)."""
+
+    def __init__(self, hints: Sequence[tuple[int, bool]]) -> None:
+        self._preferred = {mask for mask, preferred in hints if preferred}
+        super().__init__(None, tuple(dict.fromkeys(mask for mask, _ in hints)), preferred_size=0)
+
+    def prefers(self, mask: int) -> bool:
+        """See `Hints.prefers`."""
+        return mask in self._preferred
+
+    @property
+    def preferred_sizes(self) -> set[int]:
+        """See `Hints.preferred_sizes`."""
+        return {mask.bit_count() for mask in self._preferred}
+
+    def may_prefer(self, chosen: int, size: int) -> bool:
+        """See `Hints.may_prefer`."""
+        return True
+
+    def listed(self) -> list[tuple[int, bool]]:
+        """See `Hints.listed`; in the order given."""
+        return [(mask, mask in self._preferred) for mask in self.fixed]
+
+
+class NoPreference:
+    """No list: any node will do. `preferred` False stands for an empty list, with which nothing is ever preferred."""
+
+    __slots__ = ("preferred",)
+
+    def __init__(self, preferred: bool) -> None:
+        self.preferred = preferred
+
+
+def _union(masks: Iterator[int] | Sequence[int]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union

@@ -1,0 +1,176 @@
+"""The best set of k nodes: smallest as an integer, or closest together, among those that a condition allows.
+
+The kubelet finds it by walking all 2^N masks. Here nodes are decided from the highest down, leaving a node out first,
+so that the first set that is reached is the smallest; a branch is left as soon as no completion of it can do. With
+distances, branches that cannot come closer than the best one known are left as well.
+
+Pure search, no notion of CPUs or memory: `Condition` brings that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Protocol
+
+from bayplan.idset import bits
+
+Distances = Sequence[Sequence[int]]
+"""Row and column are node ids."""
+
+BRUTE_FORCE = 3_000
+
+
+class Condition(Protocol):
+    """What a set must meet. Larger sets never do worse as far as `possible` can tell."""
+
+    def accepts(self, mask: int) -> bool:
+        """Whether the set serves."""
+
+    def possible(self, chosen: int, lower: int, count: int) -> bool:
+        """Whether adding some `count` nodes of `lower` to `chosen` might serve; True when in doubt."""
+
+
+def best_subset(
+    universe: int, must: int, size: int, condition: Condition, distances: Distances | None = None
+) -> int | None:
+    """The best set of `size` nodes of `universe` with all of `must`, or None.
+
+    Without distances: the smallest integer. With: the smallest sum of distances over all ordered pairs (the kubelet
+    compares averages over size squared, which is the same order), then the smallest integer.
+    """
+    wanted = size - must.bit_count()
+    if must & ~universe or wanted < 0:
+        return None
+    optional = list(bits(universe & ~must))
+    if wanted > len(optional):
+        return None
+    if wanted == 0:
+        return must if condition.accepts(must) else None
+    if distances is not None and size > 1:
+        return _closest(optional, must, wanted, condition, distances)
+    if distances is not None:
+        order = sorted(optional, key=lambda i: (distances[i][i], i))
+        return next((1 << i for i in order if condition.accepts(1 << i)), None)
+    lowest = must
+    for i in optional[:wanted]:
+        lowest |= 1 << i
+    if condition.accepts(lowest):
+        return lowest
+    if wanted == 1:
+        return next((must | 1 << i for i in optional[1:] if condition.accepts(must | 1 << i)), None)
+    return _descend(optional, _prefixes(optional), len(optional), must, wanted, condition)
+
+
+def _prefixes(optional: Sequence[int]) -> list[int]:
+    """Masks of the lowest 0, 1, 2, ... optional nodes."""
+    masks = [0]
+    for i in optional:
+        masks.append(masks[-1] | 1 << i)
+    return masks
+
+
+def _descend(
+    optional: Sequence[int], prefixes: Sequence[int], left: int, chosen: int, wanted: int, condition: Condition
+) -> int | None:
+    if wanted == 0:
+        return chosen if condition.accepts(chosen) else None
+    if left < wanted or not condition.possible(chosen, prefixes[left], wanted):
+        return None
+    without = _descend(optional, prefixes, left - 1, chosen, wanted, condition)
+    if without is not None:
+        return without
+    return _descend(optional, prefixes, left - 1, chosen | 1 << optional[left - 1], wanted - 1, condition)
+
+
+def _closest(optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances) -> int | None:
+    if math.comb(len(optional), wanted) <= BRUTE_FORCE:
+        return _closest_of_all(optional, must, wanted, condition, distances)
+    return _Closest(optional, must, wanted, condition, distances).run()
+
+
+def _closest_of_all(
+    optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances
+) -> int | None:
+    ranked = []
+    for extra in combinations(optional, wanted):
+        mask = must
+        for i in extra:
+            mask |= 1 << i
+        ranked.append((total_distance(mask, distances), mask))
+    ranked.sort()
+    return next((mask for _, mask in ranked if condition.accepts(mask)), None)
+
+
+def total_distance(mask: int, distances: Distances) -> int:
+    """Sum of distances over all ordered pairs, each node with itself included."""
+    members = list(bits(mask))
+    return sum(row[j] for row in (distances[i] for i in members) for j in members)
+
+
+class _Closest:
+    """Branch and bound over sets of nodes by total distance."""
+
+    def __init__(
+        self, optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances
+    ) -> None:
+        self._optional = optional
+        self._prefixes = _prefixes(optional)
+        self._must = must
+        self._wanted = wanted
+        self._condition = condition
+        self._d = distances
+        self._best: tuple[int, int] | None = None
+
+    def run(self) -> int | None:
+        start = [self._d[x][x] + sum(self._d[x][y] + self._d[y][x] for y in bits(self._must)) for x in self._optional]
+        self._greedy()
+        self._descend(len(self._optional), self._must, self._wanted, total_distance(self._must, self._d), start)
+        return None if self._best is None else self._best[1]
+
+    def _greedy(self) -> None:
+        """A good first answer: grow from each node by the nearest one."""
+        for first in self._optional:
+            mask = self._must | 1 << first
+            for _ in range(self._wanted - 1):
+                rest = [x for x in self._optional if not mask >> x & 1]
+                mask |= 1 << min(rest, key=lambda x: (sum(self._d[x][y] + self._d[y][x] for y in bits(mask)), x))
+            self._offer(mask)
+
+    def _offer(self, mask: int) -> None:
+        rank = (total_distance(mask, self._d), mask)
+        if (self._best is None or rank < self._best) and self._condition.accepts(mask):
+            self._best = rank
+
+    def _descend(self, left: int, chosen: int, wanted: int, so_far: int, gain: list[int]) -> None:
+        """`gain[i]` is what optional node i would add to the total beside the nodes chosen."""
+        if wanted == 0:
+            self._offer(chosen)
+            return
+        if left < wanted or not self._worth(left, chosen, wanted, so_far, gain):
+            return
+        if not self._condition.possible(chosen, self._prefixes[left], wanted):
+            return
+        self._descend(left - 1, chosen, wanted, so_far, gain)
+        node = self._optional[left - 1]
+        row = self._d[node]
+        grown = [gain[i] + row[x] + self._d[x][node] for i, x in enumerate(self._optional[: left - 1])]
+        self._descend(left - 1, chosen | 1 << node, wanted - 1, so_far + gain[left - 1], grown)
+
+    def _worth(self, left: int, chosen: int, wanted: int, so_far: int, gain: list[int]) -> bool:
+        if self._best is None:
+            return True
+        lower = self._optional[:left]
+        costs = []
+        for i, x in enumerate(lower):
+            row = self._d[x]
+            near = sorted(row[y] for y in lower if y != x)[: wanted - 1]
+            costs.append(gain[i] + sum(near))
+        costs.sort()
+        bound = so_far + sum(costs[:wanted])
+        if bound != self._best[0]:
+            return bound < self._best[0]
+        # An equally close set helps only if it is the smaller integer: the highest bits are settled already.
+        top = self._prefixes[left]
+        return chosen & ~top <= self._best[1] & ~top

@@ -1,0 +1,175 @@
+"""The machine as the kubelet's CPU manager sees it.
+
+The kubelet learns its machine from cadvisor: online CPUs only, cores grouped within a NUMA node, an L3 cache told
+apart only where it divides its node. Facts: pkg/kubelet/cm/cpumanager/topology of Kubernetes 1.36 and cadvisor's
+machine info; the project's account of the kubelet, chapter 1.
+
+Sets are plain ints here (bit i is CPU i): the allocators live in inner loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import msgspec
+
+from bayplan.machine import Machine
+
+
+class SeenCpu(msgspec.Struct, frozen=True):
+    """One logical CPU: its number, socket, NUMA node, core number (unique in both), L3 (-1: not told apart)."""
+
+    cpu: int
+    socket: int
+    node: int
+    core: int
+    l3: int = -1
+
+
+class CpuTopology:
+    """CPUs by node, socket, core and L3, as int masks, with the kubelet's average sizes.
+
+    A core's id is its smallest CPU, an L3's id the cache's number or the socket's where it is not told apart.
+    `cpus_per_core`, `cpus_per_socket` and `cpus_per_l3` are integer divisions over the whole machine; on uneven
+    machines they are wrong for some element, which is where the kubelet's defects come from.
+    """
+
+    def __init__(self, cpus: Iterable[SeenCpu]) -> None:
+        seen = sorted(cpus, key=lambda c: c.cpu)
+        groups: dict[tuple[int, int, int], int] = {}
+        self.all = 0
+        self.node_cpus: dict[int, int] = {}
+        self.socket_cpus: dict[int, int] = {}
+        self.core_cpus: dict[int, int] = {}
+        self.l3_cpus: dict[int, int] = {}
+        for c in seen:
+            bit = 1 << c.cpu
+            core = groups.setdefault((c.node, c.socket, c.core), c.cpu)
+            l3 = c.l3 if c.l3 >= 0 else c.socket
+            self.all |= bit
+            for table, key in (
+                (self.node_cpus, c.node),
+                (self.socket_cpus, c.socket),
+                (self.core_cpus, core),
+                (self.l3_cpus, l3),
+            ):
+                table[key] = table.get(key, 0) | bit
+        self.node_cpus = dict(sorted(self.node_cpus.items()))
+        count = len(seen)
+        self.cpus_per_core = count // max(1, len(self.core_cpus))
+        self.cpus_per_socket = count // max(1, len(self.socket_cpus))
+        self.cpus_per_l3 = count // max(1, len(self.l3_cpus))
+
+    @property
+    def node_count(self) -> int:
+        """NUMA nodes that have CPUs."""
+        return len(self.node_cpus)
+
+    @property
+    def socket_count(self) -> int:
+        """Sockets that have CPUs."""
+        return len(self.socket_cpus)
+
+    @cached_property
+    def numa_first(self) -> bool:
+        """Whether a NUMA node is taken as at least as large as a socket (also where there are equally many)."""
+        return self.socket_count >= self.node_count
+
+    @cached_property
+    def sockets_in_node(self) -> dict[int, list[tuple[int, int]]]:
+        """Node -> (socket, its CPUs anywhere) for the sockets with CPUs in it, by socket id."""
+        return _inside(self.node_cpus, self.socket_cpus)
+
+    @cached_property
+    def nodes_in_socket(self) -> dict[int, list[tuple[int, int]]]:
+        """Socket -> (node, its CPUs anywhere)."""
+        return _inside(self.socket_cpus, self.node_cpus)
+
+    @cached_property
+    def cores_in_socket(self) -> dict[int, list[tuple[int, int]]]:
+        """Socket -> (core, its CPUs)."""
+        return _inside(self.socket_cpus, self.core_cpus)
+
+    @cached_property
+    def cores_in_node(self) -> dict[int, list[tuple[int, int]]]:
+        """Node -> (core, its CPUs)."""
+        return _inside(self.node_cpus, self.core_cpus)
+
+    @cached_property
+    def l3s_in_node(self) -> dict[int, list[tuple[int, int]]]:
+        """Node -> (L3, its CPUs anywhere)."""
+        return _inside(self.node_cpus, self.l3_cpus)
+
+    @cached_property
+    def cores_in_l3(self) -> dict[int, list[tuple[int, int]]]:
+        """L3 -> (core, its CPUs), by core id."""
+        return _inside(self.l3_cpus, self.core_cpus)
+
+    def nodes_of(self, cpus: int) -> int:
+        """The NUMA nodes of these CPUs, as a mask of node ids."""
+        nodes = 0
+        for node, mask in self.node_cpus.items():
+            if mask & cpus:
+                nodes |= 1 << node
+        return nodes
+
+    def cpus_of_nodes(self, nodes: int) -> int:
+        """All CPUs of a mask of nodes."""
+        cpus = 0
+        for node, mask in self.node_cpus.items():
+            if nodes >> node & 1:
+                cpus |= mask
+        return cpus
+
+    def sockets_of_nodes(self, nodes: int) -> set[int]:
+        """The sockets with a CPU in one of these nodes."""
+        cpus = self.cpus_of_nodes(nodes)
+        return {socket for socket, mask in self.socket_cpus.items() if mask & cpus}
+
+    def cpus_of_their_sockets(self, nodes: int) -> int:
+        """All CPUs of every socket that has a CPU in one of these nodes."""
+        cpus = 0
+        for socket in self.sockets_of_nodes(nodes):
+            cpus |= self.socket_cpus[socket]
+        return cpus
+
+    def whole_cores(self, cpus: int) -> int:
+        """All threads of every core that has one of these CPUs."""
+        grown = 0
+        for mask in self.core_cpus.values():
+            if mask & cpus:
+                grown |= mask
+        return grown
+
+    @property
+    def is_even(self) -> bool:
+        """Whether every core and every socket has the average size."""
+        return all(m.bit_count() == self.cpus_per_core for m in self.core_cpus.values()) and all(
+            m.bit_count() == self.cpus_per_socket for m in self.socket_cpus.values()
+        )
+
+
+def topology_of(machine: Machine) -> CpuTopology:
+    """What cadvisor would tell the kubelet of this machine.
+
+    A CPU that no memory node claims counts to the first node, as on a machine without NUMA. An L3 is told apart only
+    where the CPUs that share it are fewer than those of their node.
+    """
+    first = machine.nodes[0].id if machine.nodes else 0
+    node_of = machine.node_of
+    l3_of: dict[int, int] = {}
+    for number, cache in enumerate(machine.caches_at(3)):
+        node = next((n for n in machine.nodes if n.cpus.mask & cache.cpus.mask), None)
+        if node is not None and len(cache.cpus) != len(node.cpus):
+            l3_of.update(dict.fromkeys(cache.cpus, number))
+    return CpuTopology(
+        SeenCpu(cpu, core.package, node_of.get(cpu, first), core.id, l3_of.get(cpu, -1))
+        for core in machine.cores
+        for cpu in core.cpus
+    )
+
+
+def _inside(outer: dict[int, int], inner: dict[int, int]) -> dict[int, list[tuple[int, int]]]:
+    ordered = sorted(inner.items())
+    return {key: [(i, cpus) for i, cpus in ordered if cpus & mask] for key, mask in outer.items()}
