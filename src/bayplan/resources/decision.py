@@ -31,6 +31,10 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     `exclusive` CPUs are nobody else's; `shared` are those it may run on with others (empty for a container that has
     only exclusive ones). `affinity` is the set of nodes it was aligned to (None: no affinity), `preferred` whether
     that was as narrow as the machine allows at all. `memory_nodes` is where its memory may come from.
+
+    `pool` names the pool of shared CPUs it runs in; the ledger knows what is in the pool at any time, `shared` what
+    was in it when the grant was made. `ends` marks an init container that ends before the application containers
+    start: what it holds exclusively may pass to later containers of its pod.
     """
 
     pod: str
@@ -43,6 +47,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     affinity: NodeSet | None = None
     preferred: bool = False
     cpu_milli: int = 0
+    pool: str = ""
+    ends: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ too). Sources: k8s.io/api/core/v1 types; pkg/apis/core/v1/helper/qos for the QoS
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -114,6 +115,20 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def all_containers(self) -> tuple[Request, ...]:
         """Init containers, then application containers."""
         return self.init + self.containers
+
+    def peak(self, amounts: Sequence[int]) -> int:
+        """The most of something that the containers need at a time; `amounts` in the order of `all_containers`.
+
+        Init containers run one after the other, beside the sidecars that started before them; application
+        containers run together with all sidecars.
+        """
+        sidecars = most = 0
+        for container, own in zip(self.init, amounts, strict=False):
+            if container.restartable:
+                sidecars += own
+            else:
+                most = max(most, sidecars + own)
+        return max(most, sum(amounts[len(self.init) :]) + sidecars)
 
     @cached_property
     def qos(self) -> Qos:

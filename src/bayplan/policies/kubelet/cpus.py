@@ -28,17 +28,6 @@ def whole_cpus(pod: Pod, container: Request) -> int:
     return container.cpu_milli // 1000
 
 
-def pod_peak(pod: Pod, amount: Sequence[int]) -> int:
-    """The most that the containers of a pod need at a time; `amount` in the order init, application containers."""
-    sidecars = peak = 0
-    for container, own in zip(pod.init, amount, strict=False):
-        if container.restartable:
-            sidecars += own
-        else:
-            peak = max(peak, sidecars + own)
-    return max(peak, sum(amount[len(pod.init) :]) + sidecars)
-
-
 class CpuManager:
     """One kubelet's CPU manager. Immutable; what changes is in `State`. `active` False: policy none."""
 
@@ -97,7 +86,7 @@ class CpuManager:
     def pod_hints(self, state: State, pod: Pod) -> Sequence[Hints | NoPreference]:
         """Hints for all containers of a pod together."""
         amounts = [whole_cpus(pod, c) if self.active else 0 for c in pod.all_containers]
-        count = pod_peak(pod, amounts)
+        count = pod.peak(amounts)
         if count == 0:
             return _NO_PREFERENCE
         union = 0

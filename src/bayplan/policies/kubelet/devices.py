@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bayplan.policies.kubelet.cpus import pod_peak
 from bayplan.policies.kubelet.hints import Cover, Hints, NoPreference, Sum, Up
 from bayplan.policies.kubelet.settings import DeviceUnit, Settings
 from bayplan.policies.kubelet.state import State, unexpected
@@ -44,7 +43,7 @@ class DeviceManager:
     def pod_hints(self, state: State, pod: Pod) -> Sequence[Hints | NoPreference]:
         """Hints for all containers of a pod together; what init containers leave is not counted."""
         names = sorted({name for c in pod.all_containers for name in c.devices if name in self.devices})
-        wanted = {name: pod_peak(pod, [c.devices.get(name, 0) for c in pod.all_containers]) for name in names}
+        wanted = {name: pod.peak([c.devices.get(name, 0) for c in pod.all_containers]) for name in names}
         given = state.given.get(pod.uid, {}).values()
         held = {name: frozenset(i for by_name in given for i in by_name.get(name, ())) for name in names}
         return self._lists(state, wanted, held, {})

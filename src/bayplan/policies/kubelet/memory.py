@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from bayplan.idset import bits
-from bayplan.policies.kubelet.cpus import pod_peak
 from bayplan.policies.kubelet.hints import Hints, Listed, NoPreference, Sum, Up
 from bayplan.policies.kubelet.merge import best_preferred
 from bayplan.policies.kubelet.settings import Settings, StartError, check_reserved_memory
@@ -348,7 +347,7 @@ class MemoryManager:
 def pod_memory(pod: Pod) -> dict[str, int]:
     """Bytes by type that a pod needs at its peak. Types that only init containers ask for are left out, as upstream."""
     kinds = {kind for container in pod.containers for kind in container.memory_types}
-    return {kind: pod_peak(pod, [c.memory_types.get(kind, 0) for c in pod.all_containers]) for kind in sorted(kinds)}
+    return {kind: pod.peak([c.memory_types.get(kind, 0) for c in pod.all_containers]) for kind in sorted(kinds)}
 
 
 def _allocatable(nodes: Sequence[SeenNode], reserved: Mapping[int, Mapping[str, int]]) -> Memory:

@@ -4,6 +4,9 @@ The kubelet finds it by walking all 2^N masks. Here nodes are decided from the h
 so that the first set that is reached is the smallest; a branch is left as soon as no completion of it can do. With
 distances, branches that cannot come closer than the best one known are left as well.
 
+The closest set is a quadratic problem: beyond `MAX_BRANCHES` branches (only on machines of far more nodes than a
+kubelet survives with `prefer-closest-numa-nodes`) the best set found so far is taken, which a greedy start makes good.
+
 Pure search, no notion of CPUs or memory: `Condition` brings that.
 """
 
@@ -20,6 +23,7 @@ Distances = Sequence[Sequence[int]]
 """Row and column are node ids."""
 
 BRUTE_FORCE = 3_000
+MAX_BRANCHES = 5_000
 
 
 class Condition(Protocol):
@@ -122,6 +126,8 @@ class _Closest:
         self._condition = condition
         self._d = distances
         self._best: tuple[int, int] | None = None
+        self._branches = 0
+        self._near = [_running(sorted(distances[x][y] for y in optional if y != x)) for x in optional]
 
     def run(self) -> int | None:
         start = [self._d[x][x] + sum(self._d[x][y] + self._d[y][x] for y in bits(self._must)) for x in self._optional]
@@ -131,11 +137,18 @@ class _Closest:
 
     def _greedy(self) -> None:
         """A good first answer: grow from each node by the nearest one."""
-        for first in self._optional:
-            mask = self._must | 1 << first
-            for _ in range(self._wanted - 1):
-                rest = [x for x in self._optional if not mask >> x & 1]
-                mask |= 1 << min(rest, key=lambda x: (sum(self._d[x][y] + self._d[y][x] for y in bits(mask)), x))
+        for first in range(len(self._optional)):
+            gain = [0] * len(self._optional)
+            mask, rest, grown = self._must, set(range(len(self._optional))), first
+            for _ in range(self._wanted):
+                rest.discard(grown)
+                node = self._optional[grown]
+                mask |= 1 << node
+                row = self._d[node]
+                for i in rest:
+                    other = self._optional[i]
+                    gain[i] += row[other] + self._d[other][node]
+                grown = min(rest, key=lambda i: (gain[i], i), default=0)
             self._offer(mask)
 
     def _offer(self, mask: int) -> None:
@@ -147,6 +160,9 @@ class _Closest:
         """`gain[i]` is what optional node i would add to the total beside the nodes chosen."""
         if wanted == 0:
             self._offer(chosen)
+            return
+        self._branches += 1
+        if self._branches > MAX_BRANCHES and self._best is not None:
             return
         if left < wanted or not self._worth(left, chosen, wanted, so_far, gain):
             return
@@ -161,16 +177,19 @@ class _Closest:
     def _worth(self, left: int, chosen: int, wanted: int, so_far: int, gain: list[int]) -> bool:
         if self._best is None:
             return True
-        lower = self._optional[:left]
-        costs = []
-        for i, x in enumerate(lower):
-            row = self._d[x]
-            near = sorted(row[y] for y in lower if y != x)[: wanted - 1]
-            costs.append(gain[i] + sum(near))
-        costs.sort()
+        near = self._near
+        costs = sorted(gain[i] + near[i][wanted - 1] for i in range(left))
         bound = so_far + sum(costs[:wanted])
         if bound != self._best[0]:
             return bound < self._best[0]
         # An equally close set helps only if it is the smaller integer: the highest bits are settled already.
         top = self._prefixes[left]
         return chosen & ~top <= self._best[1] & ~top
+
+
+def _running(values: Sequence[int]) -> list[int]:
+    """Sums of the first 0, 1, 2, ... values."""
+    totals = [0]
+    for value in values:
+        totals.append(totals[-1] + value)
+    return totals
