@@ -22,9 +22,9 @@ from bayplan.workload.yaml_events import load_all
 from bayplan.workload.yaml_scalars import MAX_INT_DIGITS
 
 MAX_BYTES = 64 * 2**20
-# What only looks like JSON (a flow mapping with quoted keys) gets a second try as YAML, unless that would take long.
-MAX_SECOND_TRY = 2**20
 _JSON_START = re.compile(r"\s*[\[{]")
+# A quoted first key: this was meant as JSON, so its mistakes are JSON's. `{a: 1}` is a flow mapping of YAML.
+_JSON_MEANT = re.compile(r"\s*(?:\[\s*)?\{\s*\"")
 _JSON_SPACE = re.compile(r"[ \t\r\n]*")
 _DOCUMENT_MARK = re.compile(r"^---", re.MULTILINE)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -64,18 +64,11 @@ def _values(text: str) -> list[Any]:
     try:
         return list(_json_documents(text))
     except json.JSONDecodeError as error:
-        wrong = InputError(f"not JSON: {error.msg}", place=f"line {error.lineno}, column {error.colno}")
-        if len(text) > MAX_SECOND_TRY and not _DOCUMENT_MARK.search(text):
-            raise wrong from error
-        return _second_try(text, wrong)
-
-
-def _second_try(text: str, wrong: InputError) -> list[Any]:
-    try:
+        # Documents that are JSON each may be parted as YAML documents are.
+        if _JSON_MEANT.match(text) and not _DOCUMENT_MARK.search(text):
+            place = f"line {error.lineno}, column {error.colno}"
+            raise InputError(f"not JSON: {error.msg}", place=place) from error
         return list(load_all(text))
-    except InputError as error:
-        # What began as JSON with quoted keys was meant as JSON; its own error tells more.
-        raise (wrong if re.match(r"\s*[\[{]\s*[\"{\[]", text) and "not YAML" in error.problem else error) from error
 
 
 def _json_documents(text: str) -> Iterator[Any]:

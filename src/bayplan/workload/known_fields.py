@@ -1,4 +1,4 @@
-"""The fields that objects have as of Kubernetes 1.36, so that a misspelt one can be told from one that is not used here.
+"""The fields that objects have as of Kubernetes 1.36, to tell a misspelt one from one that is not used here.
 
 From k8s.io/api/core/v1, apps/v1 and batch/v1 (types.go).
 """

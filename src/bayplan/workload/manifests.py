@@ -50,8 +50,13 @@ class _Object(msgspec.Struct, frozen=True):
     source: str
     place: str
     kind: str
-    group: str
+    version: str
     value: dict[str, Any]
+
+    @property
+    def group(self) -> str:
+        """`apps` of `apps/v1`; empty for the core's `v1`."""
+        return self.version.rpartition("/")[0]
 
     @property
     def title(self) -> str:
@@ -106,7 +111,7 @@ def _objects(document: Document) -> Iterator[_Object]:
         if depth >= MAX_LIST_DEPTH:
             raise InputError("lists within lists within lists", source=document.source, place=place)
         inner = obj.kind.removesuffix("List")
-        version = str(obj.value.get("apiVersion")) if inner else ""
+        version = obj.version if inner else ""
         entries = [(f"{place}, items[{i}]", item, inner, version, depth + 1) for i, item in enumerate(items or ())]
         pending.extend(reversed(entries))
 
@@ -122,7 +127,7 @@ def _object(source: str, place: str, value: Any, default_kind: str, default_vers
         version = fields.text("apiVersion") or default_version or fields.required_text("apiVersion")
     except InputError as error:
         raise _placed(error, source, place) from error
-    return _Object(source, place, kind, version.rpartition("/")[0], value)
+    return _Object(source, place, kind, version, value)
 
 
 def _priority_classes(objects: list[_Object]) -> PriorityClasses:
