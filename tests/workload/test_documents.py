@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -210,6 +211,21 @@ def test_json_values_come_back_as_they_were(value: Any) -> None:
     documents = read_documents(text, "a.json")
     big = any(len(word) > 40 for word in text.replace(",", " ").split())
     assert big or [d.value for d in documents] == [value]
+
+
+@given(VALUES)
+def test_yaml_values_with_every_scalar_tagged_come_back_as_they_were(value: Any) -> None:
+    text = yaml.safe_dump(value, default_style='"', allow_unicode=True)
+    if value is not None:
+        assert one(text) == value
+
+
+def test_without_libyaml_the_same_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(yaml, "CSafeLoader")
+    assert one("a: &x {b: [1, 2024-01-01]}\nc: *x") == {"a": {"b": [1, "2024-01-01"]}, "c": {"b": [1, "2024-01-01"]}}
+    assert "line 2, column 1" in refused("a:\n\tb: 1")
+    assert "line 2: a character" in refused("a: 1\nb: \x07")
+    assert "nested too deeply" in refused("- " * 5_000)
 
 
 @given(st.text(alphabet=st.sampled_from("ab1 :-[]{}\n\t&*!<>|'\"#%,.~?@`=\\\u00e9\x85\u2028")) | st.text())

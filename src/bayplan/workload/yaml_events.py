@@ -59,8 +59,9 @@ def load_all(text: str) -> Iterator[Any]:
 
     Raises `InputError` whose `place` is `line L, column C`.
     """
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
+        # Without libyaml PyYAML reads as it does with it, only slowly; and its constructor already looks at the text.
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
         yield from _documents(loader.get_event)
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error) from error
@@ -71,8 +72,6 @@ def load_all(text: str) -> Iterator[Any]:
             place=f"line {line}",
             value=chr(error.character) if isinstance(error.character, int) else error.character,
         ) from error
-    finally:
-        loader.dispose()
 
 
 def _documents(get_event: Any) -> Iterator[Any]:

@@ -1,0 +1,1 @@
+"""The kubelet policy: answers as a kubelet would."""
