@@ -466,6 +466,9 @@ def test_lists_of_any_kind() -> None:
     for _ in range(9):
         deep = {"apiVersion": "v1", "kind": "List", "items": [deep]}
     assert "lists within lists" in refused(deep)
+    assert "document 1: items: is a mapping (expected a list)" in refused(
+        {"apiVersion": "v1", "kind": "List", "items": {}}
+    )
     assert "document 1, items[0]: is text" in refused({"apiVersion": "v1", "kind": "List", "items": ["x"]})
 
 
@@ -477,6 +480,19 @@ def test_kinds_that_make_no_pods_are_noted_once() -> None:
         "pods.yaml: document 3 (Job default/j): Job (batch.volcano.sh) makes no pods and is skipped",
         "pods.yaml: document 4 (?[31m): ?[31m makes no pods and is skipped",
     ]
+
+
+def test_a_custom_kind_that_only_sounds_like_a_list_is_skipped_whole() -> None:
+    allow = {"apiVersion": "example.com/v1", "kind": "AllowList", "metadata": {"name": "a"}, "items": ["x"]}
+    assert notes(of(allow)) == [
+        "pods.yaml: document 1 (AllowList default/a): AllowList (example.com) makes no pods and is skipped"
+    ]
+
+
+def test_what_notes_quote_is_cut_and_made_printable() -> None:
+    (note,) = of(pod(priorityClassName="\x1b[31m" + "x" * 10_000)).notes
+    assert str(note).isprintable()
+    assert len(str(note)) < 500
 
 
 def test_misspelt_fields_are_noted_with_the_nearest_name() -> None:

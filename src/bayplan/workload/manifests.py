@@ -104,16 +104,24 @@ def _objects(document: Document) -> Iterator[_Object]:
     while pending:
         place, value, kind, version, depth = pending.pop()
         obj = _object(document.source, place, value, kind, version)
-        items = obj.value.get("items")
-        if not obj.kind.endswith("List") or ("items" in obj.value and not isinstance(items, list | None)):
+        inner = obj.kind.removesuffix("List")
+        if not obj.kind.endswith("List") or (inner and inner not in GROUPS):
             yield obj
             continue
         if depth >= MAX_LIST_DEPTH:
             raise InputError("lists within lists within lists", source=document.source, place=place)
-        inner = obj.kind.removesuffix("List")
         version = obj.version if inner else ""
-        entries = [(f"{place}, items[{i}]", item, inner, version, depth + 1) for i, item in enumerate(items or ())]
-        pending.extend(reversed(entries))
+        items = _items(obj)
+        pending.extend(
+            (f"{place}, items[{i}]", items[i], inner, version, depth + 1) for i in reversed(range(len(items)))
+        )
+
+
+def _items(obj: _Object) -> list[Any]:
+    try:
+        return Fields(obj.value).sequence("items")
+    except InputError as error:
+        raise _placed(error, obj.source, obj.place) from error
 
 
 def _object(source: str, place: str, value: Any, default_kind: str, default_version: str) -> _Object:

@@ -12,6 +12,7 @@ import msgspec
 
 MAX_NOTES = 500
 _LONGEST_TYPO = 64
+_LONGEST_MESSAGE = 300
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +39,8 @@ class Notes:
         self._left_out = 0
 
     def add(self, name: str, message: str) -> None:
-        """Note something; the same name and message again only counts."""
+        """Note something; the same name and message again only counts. What it quotes may be anything: it is cut."""
+        message = _shown(message, _LONGEST_MESSAGE)
         key = (name, message)
         if key in self._counts:
             self._counts[key] += 1
@@ -78,6 +80,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {folded[found[0]]}?" if found else ""
 
 
-def _shown(field: str) -> str:
-    text = field if field.isprintable() else repr(field)
-    return text if len(text) <= _LONGEST_TYPO else f"{text[:_LONGEST_TYPO]}..."
+def _shown(text: str, longest: int = _LONGEST_TYPO) -> str:
+    cut = text if len(text) <= longest else f"{text[:longest]}..."
+    return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)

@@ -19,6 +19,7 @@ from bayplan.workload.yaml_scalars import key_text, resolve, resolve_tagged
 
 MAX_DEPTH = 200
 MAX_ALIASED_NODES = 1_000_000
+MAX_DOCUMENTS = 1_000_000
 MAX_PROBLEM_TEXT = 200
 _PLAIN_CONTAINERS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _MERGE = "<<"
@@ -76,12 +77,17 @@ def load_all(text: str) -> Iterator[Any]:
 
 def _documents(get_event: Any) -> Iterator[Any]:
     scalars: dict[str, Any] = {"": None, _MERGE: _MERGE_KEY}
+    count = 0
     while True:
         event = get_event()
         if isinstance(event, yaml.StreamEndEvent):
             return
-        if isinstance(event, yaml.DocumentStartEvent):
-            yield _Builder(get_event, scalars).build()
+        if not isinstance(event, yaml.DocumentStartEvent):
+            continue
+        count += 1
+        if count > MAX_DOCUMENTS:
+            raise InputError("too many documents", place=_mark(event.start_mark), expected=f"at most {MAX_DOCUMENTS}")
+        yield _Builder(get_event, scalars).build()
 
 
 class _Builder:
