@@ -250,6 +250,9 @@ def test_pod_level_resources_are_defaulted_from_the_containers_and_the_limits() 
     assert only(of(pod(containers=pages, resources={"limits": {"cpu": 1}}))).resources == PodResources(
         cpu_milli=1000, cpu_limit_milli=1000, hugepages={2**21: 2**22}
     )
+    only_pages = only(of(pod(containers=pages, resources={"limits": {"hugepages-2Mi": "8Mi"}})))
+    assert only_pages.resources == PodResources(cpu_milli=1000, hugepages={2**21: 2**23})
+    assert "huge pages need cpu or memory" in refused(pod(resources={"limits": {"hugepages-2Mi": "8Mi"}}))
 
 
 @pytest.mark.parametrize(
@@ -438,6 +441,8 @@ def test_the_same_object_twice_is_an_error() -> None:
         refused(pod(), pod())
         == "pods.yaml: document 2 (Pod default/a): given twice (expected one; it is in document 1 too)"
     )
+    with pytest.raises(InputError, match=r"it is in a\.yaml: document 1 too"):
+        read([Document("a.yaml", 1, pod()), Document("b.yaml", 1, pod())])
     assert "pod default/web-0 is there twice" in refused_anywhere(pod("web-0"), controller("StatefulSet", "web"))
     assert "have one uid" in refused_anywhere(pod("a", metadata={"uid": "1"}), pod("b", metadata={"uid": "1"}))
     assert len(of(pod(), pod(metadata={"namespace": "other"})).pods) == 2
@@ -548,8 +553,7 @@ def test_what_is_not_considered_is_said() -> None:
         assert words in said
 
 
-def test_what_kubectl_prints() -> None:
-    text = """
+KUBECTL = """
 apiVersion: v1
 items:
 - apiVersion: v1
@@ -600,7 +604,10 @@ kind: List
 metadata:
   resourceVersion: ""
 """
-    read_workload = workload(text)
+
+
+def test_what_kubectl_prints() -> None:
+    read_workload = workload(KUBECTL)
     assert only(read_workload).uid == "0f6ccd2f-7a5b-4f0b-9d1e-2c8a0f6ccd2f"
     assert read_workload.notes == ()
 
@@ -692,6 +699,16 @@ def read_or_refuse(*objects: Any) -> None:
         assert len({p.full_name for p in result.pods}) == len(result.pods)
         assert all(c.cpu_milli >= 0 and c.memory_bytes >= 0 for p in result.pods for c in p.all_containers)
         assert all(str(note) for note in result.notes)
+
+
+@given(st.integers(0, len(KUBECTL)), st.integers(0, len(KUBECTL)), st.text(max_size=3))
+@settings(max_examples=300)
+def test_a_text_that_is_cut_or_damaged_is_read_or_refused(start: int, end: int, put: str) -> None:
+    for text in (KUBECTL[:start], KUBECTL[: min(start, end)] + put + KUBECTL[max(start, end) :]):
+        try:
+            workload(text)
+        except InputError as error:
+            assert str(error).startswith("pods.yaml: ")  # noqa: PT017
 
 
 def test_the_manifests_to_be_changed_are_valid() -> None:

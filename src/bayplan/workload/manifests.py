@@ -91,11 +91,18 @@ def read(documents: Iterable[Document]) -> Workload:
         if read_one.key in given:
             earlier = given[read_one.key].origin
             raise InputError(
-                "given twice", source=obj.source, place=obj.title, expected=f"one; it is in {earlier.place} too"
+                "given twice",
+                source=obj.source,
+                place=obj.title,
+                expected=f"one; it is in {_seen_from(obj, earlier)} too",
             )
         given[read_one.key] = read_one
     pods = _name_copies(_expanded(given, notes))
     return Workload(pods=tuple(pods), notes=notes.all())
+
+
+def _seen_from(obj: _Object, other: _Object) -> str:
+    return other.place if other.source == obj.source else f"{other.source}: {other.place}"
 
 
 def _objects(document: Document) -> Iterator[_Object]:

@@ -18,6 +18,7 @@ from bayplan.workload.notes import Notes
 from bayplan.workload.requirements import (
     HUGEPAGES,
     Requirements,
+    check_company,
     check_requirements,
     hugepages,
     may_overcommit,
@@ -55,6 +56,7 @@ def read_pod_resources(spec: Fields, containers: Sequence[Needs], notes: Notes) 
             limits.setdefault(name, amount)
     requests = _default_requests(given, limits, asked)
     check_requirements(resources, given, limits)
+    check_company(resources, {*requests, *limits})
     _check_consistency(resources, containers, requests, limits, asked, ceilings)
     return _to_model(resources, requests, limits)
 

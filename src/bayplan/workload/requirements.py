@@ -47,6 +47,7 @@ def read_requirements(resources: Fields, notes: Notes) -> Requirements:
     given = read_amounts(resources.mapping("requests"))
     requests = {**{name: amount for name, amount in limits.items() if name not in given}, **given}
     check_requirements(resources, given, limits)
+    check_company(resources, set(requests))
     return Requirements(requests, limits)
 
 
@@ -73,7 +74,10 @@ def check_requirements(resources: Fields, given: dict[str, int], limits: dict[st
             value=resources.mapping("requests").value[name],
             expected=f"the limit, {resources.mapping('limits').value[name]}",
         )
-    names = limits.keys() | given.keys()
+
+
+def check_company(resources: Fields, names: set[str]) -> None:
+    """Huge pages may not be asked for alone. Raises `InputError`."""
     if any(name.startswith(HUGEPAGES) for name in names) and not names & {"cpu", "memory"}:
         raise InputError("huge pages need cpu or memory beside them", place=resources.path)
 

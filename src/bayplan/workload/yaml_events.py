@@ -145,7 +145,7 @@ class _Builder:
         if len(self._frames) >= MAX_DEPTH:
             raise InputError("nested too deeply", expected=f"at most {MAX_DEPTH} levels")
         if self._frames and self._frames[-1].waits_for_key:
-            raise InputError("a mapping key must be text or a number", value=value)
+            raise InputError("a mapping key must be text or a number")
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         self._frames.append(_Frame(value, event.anchor, self._nodes))

@@ -78,7 +78,7 @@ def key_text(key: object) -> str:
         return "true" if key else "false"
     if isinstance(key, int | float):
         return repr(key)
-    raise InputError("a mapping key must be text or a number", value=key)
+    raise InputError("a mapping key must be text or a number", value=... if isinstance(key, dict | list) else key)
 
 
 def _integer(text: str) -> int | float | None:
