@@ -254,12 +254,13 @@ def test_the_file_to_be_changed_is_valid() -> None:
 
 
 @given(st.lists(VALUES, max_size=3))
+@settings(deadline=None)
 def test_any_documents_are_read_or_refused(objects: list[Any]) -> None:
     read_or_refuse(*objects)
 
 
 @given(st.sampled_from([(i, place) for i, value in enumerate(FULL) for place in places(value)]), VALUES)
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_any_value_in_any_place_is_read_or_refused(where: tuple[int, tuple[Any, ...]], new: Any) -> None:
     index, place = where
     read_or_refuse(*FULL[:index], changed(FULL[index], place, new), *FULL[index + 1 :])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.errors import InputError
@@ -206,6 +206,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES.filter(lambda v: isinstance(v, dict | list)))
+@settings(deadline=None)
 def test_json_values_come_back_as_they_were(value: Any) -> None:
     text = json.dumps(value)
     documents = read_documents(text, "a.json")
@@ -214,6 +215,7 @@ def test_json_values_come_back_as_they_were(value: Any) -> None:
 
 
 @given(VALUES)
+@settings(deadline=None)
 def test_yaml_values_with_every_scalar_tagged_come_back_as_they_were(value: Any) -> None:
     text = yaml.safe_dump(value, default_style='"', allow_unicode=True)
     if value is not None:
@@ -229,6 +231,7 @@ def test_without_libyaml_the_same_is_read(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @given(st.text(alphabet=st.sampled_from("ab1 :-[]{}\n\t&*!<>|'\"#%,.~?@`=\\\u00e9\x85\u2028")) | st.text())
+@settings(deadline=None)
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         read_documents(text, "a")
@@ -237,6 +240,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @given(st.binary())
+@settings(deadline=None)
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     try:
         read_documents(content, "a")

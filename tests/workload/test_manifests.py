@@ -702,7 +702,7 @@ def read_or_refuse(*objects: Any) -> None:
 
 
 @given(st.integers(0, len(KUBECTL)), st.integers(0, len(KUBECTL)), st.text(max_size=3))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_a_text_that_is_cut_or_damaged_is_read_or_refused(start: int, end: int, put: str) -> None:
     for text in (KUBECTL[:start], KUBECTL[: min(start, end)] + put + KUBECTL[max(start, end) :]):
         try:
@@ -716,12 +716,13 @@ def test_the_manifests_to_be_changed_are_valid() -> None:
 
 
 @given(st.lists(VALUES, max_size=3))
+@settings(deadline=None)
 def test_any_documents_are_read_or_refused(objects: list[Any]) -> None:
     read_or_refuse(*objects)
 
 
 @given(st.sampled_from([(i, place) for i, value in enumerate(FULL) for place in places(value)]), VALUES)
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 def test_any_value_in_any_place_is_read_or_refused(where: tuple[int, tuple[Any, ...]], new: Any) -> None:
     index, place = where
     read_or_refuse(*FULL[:index], changed(FULL[index], place, new), *FULL[index + 1 :])

@@ -301,7 +301,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(sorted(TYPES)) | st.text(), VALUES, max_size=6))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_any_configuration_is_read_or_refused(fields: dict[str, Any]) -> None:
     try:
         configuration = of(**{**HEADER, **fields})
@@ -313,6 +313,7 @@ def test_any_configuration_is_read_or_refused(fields: dict[str, Any]) -> None:
 
 
 @given(VALUES)
+@settings(deadline=None)
 def test_any_value_in_place_of_a_configuration_is_refused(value: Any) -> None:
     with pytest.raises(InputError):
         read_configuration([Document("k", 1, copy.copy(value))])
