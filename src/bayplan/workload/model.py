@@ -84,7 +84,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One pod with its containers' requests in the order of the manifest.
 
     `node_terms` is required node affinity: terms are alternatives, the requirements of a term must all hold; None:
-    nothing required. `source` tells where it was written, `owner` what made it (`Deployment/web`).
+    nothing required, no terms: no node will do. `source` tells where it was written, `owner` what made it
+    (`Deployment/web`). `every_node`: a DaemonSet's pod, which stands for one on each node that will have it.
     """
 
     uid: str
@@ -103,6 +104,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     node_preferences: tuple[Preference, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     priority: int = 0
+    every_node: bool = False
     owner: str = ""
     source: str = ""
 
