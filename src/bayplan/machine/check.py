@@ -91,7 +91,8 @@ def _check_cores(machine: Machine) -> None:
         if core.id != core.cpus.first():
             _bad(f"{place}.id", "not the smallest CPU of the core", value=core.id, expected=str(core.cpus.first()))
         _number(f"{place}.core_id", core.core_id, smallest=-1)
-        _inside(f"{place}.package", core.package, core.cpus, packages)
+        if packages:  # none listed: the machine tells no packages
+            _inside(f"{place}.package", core.package, core.cpus, packages)
         if core.die is not None:
             _inside(f"{place}.die", (core.package, core.die), core.cpus, dies)
         if core.cluster is not None:

@@ -57,8 +57,7 @@ def _expanded(description: Description, name: str, source: str) -> Machine:
     nodes = _memory_nodes(description, cores)
     shape = description.packages
     by_package = _grouped(cores)
-    clusters = sorted(_clusters(shape, by_package), key=lambda cluster: cluster.cpus.first())
-    clusters = [Cluster(id=index, cpus=cluster.cpus) for index, cluster in enumerate(clusters)]
+    clusters = sorted(_clusters(shape, by_package), key=lambda cluster: cluster.id)
     cluster_of = {cpu: cluster.id for cluster in clusters for cpu in cluster.cpus}
     dies = [
         Die(id=die, package=_package_id(shape, package), cpus=_union(part))
@@ -257,7 +256,8 @@ def _clusters(shape: Packages, by_package: list[list[_NumberedCore]]) -> Iterato
                 continue
             mine = [core for core in members if core.group == index]
             for start in range(0, len(mine), group.l2_cores):
-                yield Cluster(id=0, cpus=_union(mine[start : start + group.l2_cores]))
+                cpus = _union(mine[start : start + group.l2_cores])
+                yield Cluster(id=cpus.first(), cpus=cpus)
 
 
 def _core_kinds(shape: Packages, cores: list[_NumberedCore]) -> tuple[CoreKind, ...]:
