@@ -76,7 +76,7 @@ def read_cores(
 ) -> tuple[Core, ...]:
     """All cores, by first CPU."""
     told = [
-        (thing.element.number("os_index", index, 0, 2**32 - 1), cpus)
+        (number if (number := thing.os_index()) >= 0 else index, cpus)
         for index, thing in enumerate(topology.all("Core"))
         if (cpus := cut(thing, online))
     ]
@@ -163,7 +163,7 @@ def _figure(element: Element, infos: dict[str, str], name: str, most: int) -> in
 
 def _ids(topology: Topology, what: str, things: list[Thing]) -> list[int]:
     """The numbers that the kernel gave, or 0, 1, 2... where they are missing or not unique."""
-    told = [thing.element.number("os_index", -1, -1, 2**32 - 1) for thing in things]
+    told = [thing.os_index() for thing in things]
     if len(set(told)) == len(told) and min(told, default=0) >= 0:
         return told
     topology.note(what, f"numbers {told[:8]} are missing or not unique; numbered in the order of the file")

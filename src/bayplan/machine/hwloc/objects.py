@@ -26,6 +26,7 @@ _CACHE = re.compile(r"L(\d)([id]?)Cache", re.ASCII)
 _OTHER_NAMES = {"Socket": "Package", "System": "Machine", "Proc": "PU", "Node": "NUMANode"}
 _CACHE_KINDS: dict[int, CacheKind] = {0: "unified", 1: "data", 2: "instruction"}
 _GROUP_LINUX_CLUSTER = 222
+_NO_INDEX = 2**32 - 1
 
 
 class Thing:
@@ -64,6 +65,11 @@ class Thing:
             self.element.bad(f"{name} is not a set", value=text, expected="like 0x00000001,0xffffffff")
         return mask
 
+    def os_index(self) -> int:
+        """The kernel's number, or -1 where none is told (hwloc 1 writes that as 2**32 - 1)."""
+        number = self.element.number("os_index", -1, -1, _NO_INDEX)
+        return -1 if number == _NO_INDEX else number
+
     def below(self) -> Iterator[Thing]:
         """Itself and everything below, in the order of the file."""
         stack = [self]
@@ -90,7 +96,7 @@ class Topology:
     """All objects of a file, what stands beside them, and the findings made so far."""
 
     def __init__(self, root: Element) -> None:
-        if root.tag != "topology":
+        if root.tag not in ("topology", "root"):
             root.bad("not an hwloc topology", value=root.tag, expected="<topology>")
         self.element = root
         self.version = _major(root)
