@@ -113,3 +113,11 @@ def test_many_small_texts_cannot_stand_for_gigabytes() -> None:
     many = [{"id": index, "core_id": 0, "cpus": "65535", "package": 0} for index in range(20_000)]
     with pytest.raises(InputError, match="too large together"):
         saved.load(small(cores=many))
+
+
+def test_a_message_carries_no_escapes_from_the_file() -> None:
+    with pytest.raises(InputError) as caught:
+        saved.load(small(**{"\x1b[2J\n": 1}))
+    assert str(caught.value).startswith("\\x1b[2J\\x0a: unknown field")
+    with pytest.raises(InputError, match=r"^\\x1b\[2J: online: no CPU is online"):
+        saved.load(small(source="\x1b[2J", online=""))

@@ -6,6 +6,7 @@ anything else is a machine file or a description, JSON or YAML. Reads at most a 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from bayplan.errors import InputError
@@ -46,10 +47,9 @@ def read_tree(path: str, *, name: str, source: str) -> Machine:
 
 
 def _open_path(source: str) -> Machine:
-    path = Path(source)
-    if path.is_dir():
+    if os.path.isdir(source):  # and not Path.is_dir, which raises for what may not be looked at
         return read_tree(source, name=_name(source), source=source)
-    if not path.exists() and source in preset_names():
+    if not os.path.lexists(source) and source in preset_names():
         raise InputError("no such file", source=source, expected=f"preset:{source} for the preset of that name")
     content = _content(source, source)
     if content.startswith(_ARCHIVE_MAGIC) or content[_TAR_MAGIC_AT : _TAR_MAGIC_AT + 5] == b"ustar":

@@ -19,6 +19,7 @@ from bayplan.idset import IdSet, decode_idset
 
 API_VERSION = "bayplan.dev/v1alpha1"
 MAX_TEXT_BYTES = 32 * 2**20
+MAX_YAML_BYTES = 4 * 2**20  # a person's file; reading YAML takes a hundred times as long as JSON
 MAX_DEPTH = 32
 MAX_SET_BYTES = 128 * 2**20
 _AT = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$?(?P<place>.*)`)?", re.DOTALL)
@@ -79,6 +80,9 @@ def _parse_json(text: str, source: str) -> object:
 
 
 def _parse_yaml(text: str, source: str) -> object:
+    if len(text) > MAX_YAML_BYTES:
+        wanted = f"at most {MAX_YAML_BYTES} bytes of YAML; more as JSON"
+        raise InputError("too large", source=source, value=len(text), expected=wanted)
     try:
         _refuse_traps(text, source)
         return yaml.load(text, Loader=_Loader)
@@ -137,7 +141,7 @@ def _explained(error: msgspec.ValidationError, value: object, source: str) -> In
         )
     missing = problem.startswith("Object")
     shown = ... if missing else _at(value, place)
-    return InputError(problem[:1].lower() + problem[1:], source=source, place=place, value=shown)
+    return InputError(problem[:1].lower() + problem[1:200], source=source, place=place[:200], value=shown)
 
 
 def _at(value: Any, place: str) -> object:

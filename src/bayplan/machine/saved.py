@@ -66,7 +66,7 @@ def _refuse_unknown(value: object, kind: type, place: str, source: str) -> None:
         return
     known = kind.__struct_fields__  # type: ignore[attr-defined]
     for name, part in value.items():
-        inside = f"{place}.{name}" if place else str(name)
+        inside = f"{place}.{name!s:.80}" if place else f"{name!s:.80}"
         if name not in known:
             raise InputError("unknown field", source=source, place=inside, expected=f"one of {', '.join(known)}")
         below = _PARTS.get(kind, {}).get(name)
