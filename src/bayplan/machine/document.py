@@ -19,7 +19,7 @@ from bayplan.idset import IdSet, decode_idset
 
 API_VERSION = "bayplan.dev/v1alpha1"
 MAX_TEXT_BYTES = 32 * 2**20
-MAX_YAML_BYTES = 4 * 2**20  # a person's file; reading YAML takes a hundred times as long as JSON
+MAX_YAML_BYTES = 2 * 2**20  # a person's file; reading YAML takes a hundred times as long as JSON
 MAX_DEPTH = 32
 MAX_SET_BYTES = 128 * 2**20
 _AT = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$?(?P<place>.*)`)?", re.DOTALL)

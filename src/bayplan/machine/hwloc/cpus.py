@@ -47,15 +47,18 @@ def read_packages(topology: Topology, online: int) -> tuple[Package, ...]:
 
 def read_dies(topology: Topology, online: int, packages: tuple[Package, ...]) -> tuple[Die, ...]:
     """The dies of packages that have more than one."""
+    whole = {cpu: package for package in packages for cpu in package.cpus}
+    found: dict[int, list[tuple[Thing, CpuSet]]] = {}
+    for thing in topology.all("Die"):
+        cpus = cut(thing, online)
+        package = whole.get(cpus.first()) if cpus else None
+        if package is not None and cpus <= package.cpus:
+            found.setdefault(package.id, []).append((thing, cpus))
     dies = []
-    for package in packages:
-        found = [
-            (thing, cpus) for thing in topology.all("Die") if (cpus := cut(thing, online)) and cpus <= package.cpus
-        ]
-        if len(found) < 2:
-            continue
-        ids = _ids(topology, f"dies of package {package.id}", [thing for thing, _ in found])
-        dies += [Die(id=number, package=package.id, cpus=cpus) for number, (_, cpus) in zip(ids, found, strict=True)]
+    for number, members in found.items():
+        if len(members) > 1:
+            ids = _ids(topology, f"dies of package {number}", [thing for thing, _ in members])
+            dies += [Die(id=die, package=number, cpus=cpus) for die, (_, cpus) in zip(ids, members, strict=True)]
     return tuple(sorted(dies, key=lambda die: (die.package, die.id)))
 
 
