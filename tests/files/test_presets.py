@@ -118,3 +118,12 @@ def test_an_unknown_preset_names_the_closest() -> None:
         load_preset("epyc-9654")
     with pytest.raises(InputError, match="ampere-altra-2p or core-i9-14900k or"):
         load_preset("\N{SNOWMAN}")
+
+
+def test_gb200_has_two_gpus_and_four_ports_on_each_grace() -> None:
+    machine = load_preset("gb200-tray")
+    placed = [(device.kind, device.node) for device in machine.devices]
+    assert {kind: sorted(node for k, node in placed if k == kind and node is not None) for kind, _ in placed} == {
+        "gpu": [0, 0, 1, 1],
+        "network": [0, 0, 0, 0, 1, 1, 1, 1],
+    }
