@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bayplan.errors import InputError
 from bayplan.files.presets import load_preset, preset_names
-from bayplan.machine import description, document, hwloc, preset, saved
+from bayplan.machine import description, document, preset, saved
 from bayplan.machine.model import Machine
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -33,7 +33,7 @@ def open_machine(source: str = LIVE) -> Machine:
         return load_preset(rest)
     if kind == "sysfs":
         return read_tree(rest, name=_name(rest), source=source)
-    return hwloc.read(_content(rest, source), name=_name(rest), source=source)
+    return _read_hwloc(_content(rest, source), _name(rest), source)
 
 
 def read_tree(path: str, *, name: str, source: str) -> Machine:
@@ -55,11 +55,17 @@ def _open_path(source: str) -> Machine:
     if content.startswith(_ARCHIVE_MAGIC) or content[_TAR_MAGIC_AT : _TAR_MAGIC_AT + 5] == b"ustar":
         return read_tree(source, name=_name(source), source=source)
     if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-        return hwloc.read(content, name=_name(source), source=source)
+        return _read_hwloc(content, _name(source), source)
     values = document.parse(content, source=source)
     if values.get("kind") == description.KIND:
         return preset.expand(description.read(values, source=source), name=_name(source), source=source)
     return saved.from_document(values, source=source)
+
+
+def _read_hwloc(content: bytes, name: str, source: str) -> Machine:
+    from bayplan.machine import hwloc
+
+    return hwloc.read(content, name=name, source=source)
 
 
 def _content(path: str, source: str) -> bytes:

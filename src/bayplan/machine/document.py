@@ -8,11 +8,10 @@ ten characters (`0,65535`) make a set of 8 KiB. It never opens a file and raises
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 
 from bayplan.errors import InputError
 from bayplan.idset import IdSet, decode_idset
@@ -25,7 +24,6 @@ MAX_SET_BYTES = 128 * 2**20
 _AT = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$?(?P<place>.*)`)?", re.DOTALL)
 _WRONG_TYPE = re.compile(r"Expected `(?P<expected>.*)`, got `(?P<got>.*)`", re.DOTALL)
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 T = TypeVar("T")
 
 
@@ -80,12 +78,16 @@ def _parse_json(text: str, source: str) -> object:
 
 
 def _parse_yaml(text: str, source: str) -> object:
+    # Imported here: most machine files are JSON, and a command line waits for every import.
+    import yaml
+
     if len(text) > MAX_YAML_BYTES:
         wanted = f"at most {MAX_YAML_BYTES} bytes of YAML; more as JSON"
         raise InputError("too large", source=source, value=len(text), expected=wanted)
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _refuse_traps(text, source)
-        return yaml.load(text, Loader=_Loader)
+        _refuse_traps(yaml.parse(text, Loader=loader), source)
+        return yaml.load(text, Loader=loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
@@ -95,17 +97,16 @@ def _parse_yaml(text: str, source: str) -> object:
         raise InputError("not YAML", source=source, value=str(error)) from error
 
 
-def _refuse_traps(text: str, source: str) -> None:
-    """Walk the events, which needs no recursion, before anything is built."""
+def _refuse_traps(events: Iterable[Any], source: str) -> None:
+    """Walk the YAML events, which needs no recursion, before anything is built."""
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in events:
+        kind = type(event).__name__
         place = f"line {event.start_mark.line + 1}" if event.start_mark is not None else ""
-        if isinstance(event, yaml.AliasEvent):
+        if kind == "AliasEvent":
             raise InputError("YAML alias", source=source, place=place, expected="no aliases")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        depth += kind in ("MappingStartEvent", "SequenceStartEvent")
+        depth -= kind in ("MappingEndEvent", "SequenceEndEvent")
         if depth > MAX_DEPTH:
             raise InputError("nested too deep", source=source, place=place, expected=f"at most {MAX_DEPTH} levels")
 
