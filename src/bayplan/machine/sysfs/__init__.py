@@ -34,6 +34,7 @@ def read(tree: Tree, *, name: str = "", source: str = "") -> Machine:
         states = read_states(facts)
     except InputError as error:
         raise error.within(source=source) from error
+    facts.online = states.online
     topology = read_topology(facts, states.online, read_model(facts))
     nodes, distances = read_nodes(facts, states.online)
     devices = read_devices(facts, states.online, nodes)
@@ -50,7 +51,7 @@ def read(tree: Tree, *, name: str = "", source: str = "") -> Machine:
         packages=topology.packages,
         dies=topology.dies,
         clusters=topology.clusters,
-        caches=read_caches(facts, states.online),
+        caches=read_caches(facts, states.online, topology.cores),
         nodes=nodes,
         distances=distances,
         core_kinds=read_core_kinds(facts, states.online, topology.cores),

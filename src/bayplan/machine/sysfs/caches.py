@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from bayplan.idset import CpuSet
-from bayplan.machine.model import Cache, CacheKind
+from bayplan.machine.model import Cache, CacheKind, Core
 from bayplan.machine.sysfs.cpus import CPU
 from bayplan.machine.sysfs.facts import Facts
 
@@ -20,17 +20,18 @@ _UNIT = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _KINDS: dict[str, CacheKind] = {"Data": "data", "Instruction": "instruction", "Unified": "unified"}
 
 
-def read_caches(facts: Facts, online: CpuSet) -> tuple[Cache, ...]:
+def read_caches(facts: Facts, online: CpuSet, cores: tuple[Core, ...]) -> tuple[Cache, ...]:
     """All caches, by level, kind and first CPU.
 
     Only the shared CPUs are read for every CPU; the rest of a cache's files from the first CPU that names it.
     """
     caches: dict[tuple[int, CacheKind, CpuSet], Cache] = {}
     read: set[tuple[int, CpuSet]] = set()
+    core_cpus = {cpu: core.cpus for core in cores for cpu in core.cpus}
     for cpu in online:
         for index in facts.numbered(f"{CPU}/cpu{cpu}/cache", "index", _MAX_INDEX):
             folder = f"{CPU}/cpu{cpu}/cache/index{index}"
-            sharers = _sharers(facts, folder, cpu, online)
+            sharers = _sharers(facts, folder, cpu, core_cpus[cpu]) & online
             if (index, sharers) in read:
                 continue
             read.add((index, sharers))
@@ -41,13 +42,14 @@ def read_caches(facts: Facts, online: CpuSet) -> tuple[Cache, ...]:
     return _without_overlaps(facts, ordered)
 
 
-def _sharers(facts: Facts, folder: str, cpu: int, online: CpuSet) -> CpuSet:
-    sharers = facts.cpus((f"{folder}/shared_cpu_list", f"{folder}/shared_cpu_map"))
-    if not sharers:  # some virtual machines leave the map out or empty: the cache is the CPU's own
-        return CpuSet((cpu,))
+def _sharers(facts: Facts, folder: str, cpu: int, core_cpus: CpuSet) -> CpuSet:
+    sharers = facts.cpus(f"{folder}/shared_cpu_map", f"{folder}/shared_cpu_list")
+    if not sharers:  # Itaniums and some virtual machines leave it empty; threads of a core share its caches at least
+        return core_cpus
     if cpu not in sharers:
-        facts.note(folder, f"shared by CPUs {sharers}, which CPU {cpu} is not among; it is added")
-    return (sharers | CpuSet((cpu,))) & online
+        facts.note(folder, f"shared by CPUs {sharers}, which CPU {cpu} is not among; taken as its core's own")
+        return core_cpus
+    return sharers
 
 
 def _read_cache(facts: Facts, folder: str, sharers: CpuSet) -> Cache | None:

@@ -9,7 +9,7 @@ id -1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -71,18 +71,27 @@ def read_topology(facts: Facts, online: CpuSet, model: str) -> Topology:
 
 
 def _read_cores(facts: Facts, online: CpuSet) -> list[Core]:
-    told = {}
+    told, numbers = {}, {}
     for cpu in online:
         found = _siblings(facts, cpu, "core_cpus", "thread_siblings")
         if found is not None:
             told[cpu] = found
-    cores = []
+        number = facts.number(f"{CPU}/cpu{cpu}/topology/core_id", least=-1, most=2**31)
+        if number is not None:
+            numbers[cpu] = number
+    cores: list[Core] = []
     for first, cpus in _partition(facts, online, told, "thread siblings"):
-        core_id = facts.number(f"{CPU}/cpu{first}/topology/core_id", least=-1, most=2**31)
-        # Threads told without a number make a core all the same; no siblings and no number: nothing was told.
-        fallback = first if first in told else _UNTOLD
-        cores.append(Core(id=first, core_id=fallback if core_id is None else core_id, cpus=cpus, package=0))
-    return cores
+        by_number: dict[int, list[int]] = {}
+        for cpu in cpus:
+            # Threads told without a number make a core all the same; no siblings and no number: nothing was told.
+            by_number.setdefault(numbers.get(cpu, first if first in told else _UNTOLD), []).append(cpu)
+        if len(by_number) > 1:  # AMD's family 15h calls the two cores of a compute unit thread siblings
+            facts.note(f"{CPU}/cpu{first}/topology", f"thread siblings {cpus} have different core_ids; taken as cores")
+        cores.extend(
+            Core(id=members[0], core_id=number, cpus=CpuSet(members), package=0)
+            for number, members in by_number.items()
+        )
+    return sorted(cores, key=lambda core: core.id)
 
 
 def _read_packages(
@@ -157,7 +166,7 @@ def _read_clusters(
     """Clusters of more than one core and less than a package. A cluster's id is its smallest online CPU."""
     told = {}
     for core in cores:
-        found = _siblings(facts, core.id, "cluster_cpus", "cluster_cpus")
+        found = _siblings(facts, core.id, "cluster_cpus")
         if found is not None:
             told[core.id] = found
     core_at = {core.id: core for core in cores}
@@ -175,19 +184,13 @@ def _read_clusters(
     return tuple(clusters), placed
 
 
-def _siblings(facts: Facts, cpu: int, name: str, old_name: str) -> CpuSet | None:
-    """A set of CPUs from `topology/<name>_list`, its mask, or what older kernels call it. Empty counts as untold."""
+def _siblings(facts: Facts, cpu: int, name: str, old_name: str = "") -> CpuSet | None:
+    """A set of CPUs by its present name or the one that older kernels have; an empty one counts as untold."""
     folder = f"{CPU}/cpu{cpu}/topology"
-    names = dict.fromkeys((name, old_name))
-    return _first_told(lambda n: facts.cpus((f"{folder}/{n}_list", f"{folder}/{n}")), names)
-
-
-def _first_told(read: Callable[[str], CpuSet | None], names: Iterable[str]) -> CpuSet | None:
-    for name in names:
-        found = read(name)
-        if found:
-            return found
-    return None
+    found = facts.cpus(f"{folder}/{name}", f"{folder}/{name}_list")
+    if not found and old_name:
+        found = facts.cpus(f"{folder}/{old_name}", f"{folder}/{old_name}_list")
+    return found or None
 
 
 def _partition(facts: Facts, cpus: CpuSet, told: dict[int, CpuSet], what: str) -> Iterator[tuple[int, CpuSet]]:

@@ -30,13 +30,19 @@ _LONG_MASK = re.compile(r"(?:0x)?([0-9a-f]{1,2048})", re.ASCII | re.IGNORECASE)
 
 
 class Facts:
-    """A tree with checked access, and what was found wrong on the way."""
+    """A tree with checked access, and what was found wrong on the way.
+
+    `online` is set once it is known; until then all CPUs count as online.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
+        self.online = CpuSet.of_mask((1 << MAX_CPUS) - 1)
         self._findings: dict[Finding, None] = {}
         self._unshown = 0
         self._parsed: dict[str, int | None] = {}
+        self._masks: dict[str, int | None] = {}
+        self._compared: set[tuple[str, int]] = set()
 
     def note(self, place: str, problem: str) -> None:
         """Remember something inconsistent. The same finding twice is kept once; beyond 200 they are only counted."""
@@ -108,19 +114,32 @@ class Facts:
         content = self.text(path)
         if not content:
             return None
-        mask = _parse_mask(content)
+        if content not in self._masks:
+            self._masks[content] = _parse_mask(content)
+        mask = self._masks[content]
         if mask is None or mask.bit_length() > MAX_CPUS:
             self.note(path, f"{shorten(content)} is not a mask of at most {MAX_CPUS} CPUs; ignored")
             return None
         return CpuSet.of_mask(mask)
 
-    def cpus(self, *places: tuple[str, str]) -> CpuSet | None:
-        """CPUs from the first of `(list file, mask file)` pairs that tells any."""
-        for list_path, mask_path in places:
-            for found in (self.cpu_list(list_path), self.cpu_mask(mask_path)):
-                if found is not None:
-                    return found
-        return None
+    def cpus(self, mask_path: str, list_path: str) -> CpuSet | None:
+        """CPUs from a mask file, which every kernel has, or else from the list file beside it.
+
+        Where both are there they must agree on the online CPUs; the mask is believed, and each set is compared once.
+        """
+        mask = self.cpu_mask(mask_path)
+        if mask is None:
+            return self.cpu_list(list_path)
+        compared = (mask_path.rpartition("/")[2], mask.mask)
+        if compared not in self._compared:
+            self._compared.add(compared)
+            self._compare(list_path, mask)
+        return mask
+
+    def _compare(self, list_path: str, mask: CpuSet) -> None:
+        listed = self.cpu_list(list_path)
+        if listed is not None and listed & self.online != mask & self.online:
+            self.note(list_path, f"CPUs {listed & self.online} contradict the mask beside it, {mask & self.online}")
 
     def _list(self, path: str, limit: int) -> int | None:
         content = self.text(path)

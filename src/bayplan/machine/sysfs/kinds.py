@@ -60,7 +60,7 @@ def _named_groups(facts: Facts, online: CpuSet) -> dict[str, CpuSet]:
     names = [name for name in facts.tree.list(f"{CPU}/types") if name.isprintable() and len(name) <= 64][:64]
     folder = f"{CPU}/types"
     return _read_groups(
-        tuple(names), lambda name: facts.cpus((f"{folder}/{name}/cpulist", f"{folder}/{name}/cpumap")), online
+        tuple(names), lambda name: facts.cpus(f"{folder}/{name}/cpumap", f"{folder}/{name}/cpulist"), online
     )
 
 

@@ -67,7 +67,7 @@ def _read_node_cpus(facts: Facts, ids: tuple[int, ...], online: CpuSet) -> dict[
     cpus = {}
     for node in ids:
         folder = f"{NODE}/node{node}"
-        claimed = (facts.cpus((f"{folder}/cpulist", f"{folder}/cpumap")) or CpuSet()) & online
+        claimed = (facts.cpus(f"{folder}/cpumap", f"{folder}/cpulist") or CpuSet()) & online
         cpus[node] = claimed & free
         if cpus[node] != claimed:
             facts.note(folder, f"CPUs {claimed - free} belong to an earlier node too and stay with that one")

@@ -16,7 +16,8 @@ from bayplan.machine.sysfs.memory_kinds import NVIDIA_GPUS
 
 PCI = "sys/bus/pci/devices"
 MAX_DEVICES = 65_536
-GPU_VENDORS = frozenset((0x10DE, 0x1002, 0x8086))
+NVIDIA, AMD, INTEL = 0x10DE, 0x1002, 0x8086
+GPU_VENDORS = frozenset((NVIDIA, AMD, INTEL))
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _GPU_MODEL = re.compile(r"^Model:[ \t]+([^\n]{1,80})$", re.MULTILINE)
 
@@ -24,37 +25,40 @@ _GPU_MODEL = re.compile(r"^Model:[ \t]+([^\n]{1,80})$", re.MULTILINE)
 def read_devices(facts: Facts, online: CpuSet, nodes: tuple[MemoryNode, ...]) -> tuple[Device, ...]:
     """Devices by address."""
     known = {node.id for node in nodes}
+    driven = frozenset(facts.tree.list(NVIDIA_GPUS))
     devices = []
     for address in facts.tree.list(PCI)[:MAX_DEVICES]:
         if not _ADDRESS.fullmatch(address):
             continue
         pci_class = facts.hexadecimal(f"{PCI}/{address}/class")
-        if pci_class is None or pci_class >> 16 not in (0x01, 0x02, 0x03, 0x0B, 0x12):
+        if pci_class is None or (pci_class & 0xFFFFFF) >> 16 not in (0x01, 0x02, 0x03, 0x0B, 0x12):
             continue
-        device = _read_device(facts, address, pci_class, online, known)
+        # Some captures leave the vendor out, but only its own devices are among the driver's.
+        vendor = NVIDIA if address in driven else (facts.hexadecimal(f"{PCI}/{address}/vendor") or 0) & 0xFFFF
+        device = _read_device(facts, address, (pci_class & 0xFFFFFF, vendor), online, known)
         if device is not None:
             devices.append(device)
     return tuple(devices)
 
 
-def _read_device(facts: Facts, address: str, pci_class: int, online: CpuSet, known: set[int]) -> Device | None:
+def _read_device(facts: Facts, address: str, told: tuple[int, int], online: CpuSet, known: set[int]) -> Device | None:
     folder = f"{PCI}/{address}"
-    vendor = (facts.hexadecimal(f"{folder}/vendor") or 0) & 0xFFFF
+    pci_class, vendor = told
     kind = _kind(pci_class, vendor)
     if kind is None:
         return None
     device = (facts.hexadecimal(f"{folder}/device") or 0) & 0xFFFF
     physical = _link_name(facts.tree.link(f"{folder}/physfn"))
-    cpus = facts.cpus((f"{folder}/local_cpulist", f"{folder}/local_cpus")) or CpuSet()
+    cpus = facts.cpus(f"{folder}/local_cpus", f"{folder}/local_cpulist") or CpuSet()
     return Device(
         address=address,
         kind=kind,
         node=_node(facts, folder, known),
         cpus=cpus & online,
-        pci_class=pci_class & 0xFFFFFF,
+        pci_class=pci_class,
         vendor=vendor,
         device=device,
-        name=_name(facts, address) if vendor == 0x10DE else "",
+        name=_name(facts, address) if vendor == NVIDIA else "",
         resource="" if physical else plugin_resource(vendor, pci_class, _driver(facts, folder, vendor)),
         virtual_function_of=physical,
     )
@@ -84,7 +88,7 @@ def _node(facts: Facts, folder: str, known: set[int]) -> int | None:
 
 def _driver(facts: Facts, folder: str, vendor: int) -> str:
     # Only Intel's GPUs have two drivers, and with them two names for one resource.
-    return _link_name(facts.tree.link(f"{folder}/driver")) if vendor == 0x8086 else ""
+    return _link_name(facts.tree.link(f"{folder}/driver")) if vendor == INTEL else ""
 
 
 def _link_name(target: str | None) -> str:
