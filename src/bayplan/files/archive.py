@@ -26,6 +26,8 @@ MAX_MEMBERS = 500_000
 MAX_KEPT_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 512 * 2**20
 MAX_NAME_LENGTH = 1024
+MAX_TOPS = 100
+_CHUNK = 65_536
 _TOPS = ("sys", "proc")
 # Folders of which a machine has thousands of files and no reader any use.
 _USELESS = frozenset(("power", "cpuidle", "microcode", "hotplug", "stats", "ondemand", "thermal_throttle", "memory"))
@@ -47,6 +49,10 @@ class Archive:
             with _open(self._source) as stream:
                 for top, inner, member, content in _members(stream):
                     trees.setdefault(top, _Contents()).add(inner, member, content)
+                    if trees[top].cost > MAX_KEPT_BYTES or len(trees) > MAX_TOPS:
+                        raise InputError(
+                            "holds too much", expected=f"one machine's sys and proc, {MAX_KEPT_BYTES} bytes"
+                        )
         except InputError as error:
             raise error.within(source=self._source) from error
         except _DAMAGE as error:
@@ -94,9 +100,11 @@ class _Contents:
         self.files: dict[str, bytes] = {}
         self.links: dict[str, str] = {}
         self.folders: dict[str, dict[str, None]] = {}
+        self.cost = 0
 
     def add(self, path: str, member: tarfile.TarInfo, content: bytes | None) -> None:
         """Take in a member; a later one of the same name replaces the former, as when unpacking."""
+        self.cost += len(member.linkname)
         if member.issym():
             self.links[path] = member.linkname
             self.files.pop(path, None)
@@ -105,6 +113,7 @@ class _Contents:
             content = self.files.get(original[1]) if original else None
         if content is not None:
             self.files[path] = content
+            self.cost += len(content)
             self.links.pop(path, None)
         if member.isdir():
             self.folders.setdefault(path, {})
@@ -114,6 +123,7 @@ class _Contents:
             if name in names:
                 break
             names[name] = None
+            self.cost += len(path)
             path = folder
 
 
@@ -144,10 +154,10 @@ class _Limited:
 
     def read(self, size: int) -> bytes:
         """Read up to `size` bytes; raises `InputError` at the limit."""
-        if size > self._left:
-            raise InputError("unpacks to too much", expected=f"at most {MAX_UNPACKED_BYTES} bytes")
-        content = self._stream.read(size)
+        content = self._stream.read(min(size, self._left + 1))
         self._left -= len(content)
+        if self._left < 0:
+            raise InputError("unpacks to too much", expected=f"at most {MAX_UNPACKED_BYTES} bytes")
         return content
 
 
@@ -170,7 +180,6 @@ def _open(path: str) -> Readable:
 def _members(stream: Readable) -> Iterator[tuple[str, str, tarfile.TarInfo, bytes | None]]:
     """(top folder, path below it, member, content of a small regular file) for what is worth keeping."""
     limited = _Limited(stream, MAX_UNPACKED_BYTES)
-    kept = 0
     with tarfile.open(fileobj=limited, mode="r|", tarinfo=_StrictTarInfo) as archive:  # type: ignore[call-overload]
         for count, member in enumerate(archive, 1):
             archive.members.clear()  # it would remember every header
@@ -185,11 +194,9 @@ def _members(stream: Readable) -> Iterator[tuple[str, str, tarfile.TarInfo, byte
                 content = opened.read() if opened else None
                 if content is None or len(content) < member.size:
                     raise InputError("cut off", place=member.name, expected="a whole tar archive")
-                kept += len(content)
-            kept += len(member.name) + len(member.linkname)
-            if kept > MAX_KEPT_BYTES:
-                raise InputError("holds too much", expected=f"at most {MAX_KEPT_BYTES} bytes below sys and proc")
             yield *place, member, content
+    while limited.read(_CHUNK):  # to the end, where the checksums of compressed files are
+        pass
 
 
 def _split(name: str) -> tuple[str, str] | None:
