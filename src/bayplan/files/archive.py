@@ -25,6 +25,7 @@ from bayplan.files.paths import LinkedPaths
 MAX_MEMBERS = 500_000
 MAX_KEPT_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 512 * 2**20
+_UNPACKED_LIMIT = f"at most {MAX_UNPACKED_BYTES} bytes"
 MAX_NAME_LENGTH = 1024
 MAX_TOPS = 100
 _CHUNK = 65_536
@@ -133,11 +134,14 @@ class _StrictTarInfo(tarfile.TarInfo):
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> _StrictTarInfo:
         try:
-            return super().fromtarfile(tarfile)
+            member = super().fromtarfile(tarfile)
         except _BAD_HEADERS as error:
             raise InputError(
                 f"damaged or cut off at byte {tarfile.offset} ({error})", expected="a whole tar archive"
             ) from error
+        if not 0 <= member.size <= MAX_UNPACKED_BYTES:  # the library would go through all of it in empty steps
+            raise InputError("impossible size", place=member.name, value=member.size, expected=_UNPACKED_LIMIT)
+        return member
 
 
 _BAD_HEADERS = tuple(
@@ -157,7 +161,7 @@ class _Limited:
         content = self._stream.read(min(size, self._left + 1))
         self._left -= len(content)
         if self._left < 0:
-            raise InputError("unpacks to too much", expected=f"at most {MAX_UNPACKED_BYTES} bytes")
+            raise InputError("unpacks to too much", expected=_UNPACKED_LIMIT)
         return content
 
 

@@ -55,6 +55,12 @@ def base_files() -> dict[str, str]:
 
 
 @pytest.fixture
+def sound_files() -> dict[str, str]:
+    """The files of the made machine."""
+    return base_files()
+
+
+@pytest.fixture
 def made() -> Build:
     """Reads the made machine with some files changed, added, or (None) taken away; `gone` takes away whole folders."""
 
