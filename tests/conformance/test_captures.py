@@ -200,6 +200,7 @@ def test_t3_has_offline_and_isolated_cpus(shared_data: Path) -> None:
     assert (str(machine.online), str(machine.offline)) == ("0-13", "14-15")
     assert (str(machine.isolated), str(machine.nohz_full)) == ("4-7", "")
     assert str(machine.nodes[3].cpus) == ""
+    assert machine.nodes[3].kind == "dram"  # its only CPU, 15, is offline
 
 
 def test_t4_has_firmware_figures(shared_data: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from bayplan.errors import InputError
-from bayplan.files import Archive, archive, open_tree
+from bayplan.files import archive, open_tree
+from bayplan.files.archive import Archive
 from bayplan.files.directory import MAX_FILE_BYTES
 
 Make = Callable[..., Path]

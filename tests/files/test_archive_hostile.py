@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bayplan.errors import InputError
-from bayplan.files import Archive
+from bayplan.files.archive import Archive
 
 PACKERS: tuple[Callable[[bytes], bytes], ...] = (bytes, gzip.compress, bz2.compress, lzma.compress)
 names = st.one_of(

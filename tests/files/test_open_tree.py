@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from bayplan.files import Archive, Directory, open_tree
+from bayplan.files import Directory, open_tree
+from bayplan.files.archive import Archive
 
 Make = Callable[..., Path]
 ONLINE = "sys/devices/system/cpu/online"

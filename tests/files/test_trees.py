@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.files import Archive, Directory
+from bayplan.files import Directory
+from bayplan.files.archive import Archive
 from bayplan.machine.tree import Tree
 
 Make = Callable[..., Path]

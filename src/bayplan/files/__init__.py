@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bayplan.files.archive import Archive
 from bayplan.files.directory import Directory
 from bayplan.machine.tree import Tree
 
-__all__ = ["Archive", "Directory", "open_tree"]
+__all__ = ["Directory", "open_tree"]
 
 
 def open_tree(path: str | os.PathLike[str]) -> Tree:
@@ -19,6 +18,9 @@ def open_tree(path: str | os.PathLike[str]) -> Tree:
     """
     folder = Path(path)
     if not folder.is_dir():
+        # Archives bring four modules of the standard library along, for which a plan for a live machine need not wait.
+        from bayplan.files.archive import Archive
+
         return Archive(folder)
     if folder.name == "sys" and (folder / "devices/system").is_dir():
         return Directory(folder.parent)

@@ -90,6 +90,14 @@ def test_distances_need_not_be_symmetric(made: Build) -> None:
     assert made({f"{NODE}/node0/distance": "10 30\n"}).distances == ((10, 30), (21, 10))
 
 
+def test_a_node_whose_cpus_are_offline_is_a_node_with_cpus(made: Build) -> None:
+    offline: dict[str, str] = {"sys/devices/system/cpu/online": "0-3\n", f"{NODE}/node1/cpumap": "00000000\n"}
+    assert made(offline).nodes[1].kind == "unknown"
+    homes = {f"sys/devices/system/cpu/cpu{cpu}/node1/uevent": "" for cpu in range(4, 8)}
+    machine = made({**offline, **homes})
+    assert (str(machine.nodes[1].cpus), machine.nodes[1].kind) == ("", "dram")
+
+
 def test_huge_pages_are_by_size_and_supported_sizes_count_when_empty(made: Build) -> None:
     folder = f"{NODE}/node0/hugepages"
     machine = made(

@@ -36,7 +36,7 @@ def read(tree: Tree, *, name: str = "", source: str = "") -> Machine:
         raise error.within(source=source) from error
     facts.online = states.online
     topology = read_topology(facts, states.online, read_model(facts))
-    nodes, distances = read_nodes(facts, states.online)
+    nodes, distances = read_nodes(facts, states.online, states.offline)
     devices = read_devices(facts, states.online, nodes)
     nodes = gpu_memory(nodes, {d.node for d in devices if d.kind == "gpu" and d.node is not None})
     return Machine(

@@ -72,7 +72,7 @@ class Facts:
             return None
         value = int(content) if _NUMBER.fullmatch(content) else None
         if value is None or not least <= value <= most:
-            self.note(path, f"{shorten(content)} is not a number from {least} to {most}; ignored")
+            self.note(path, f"{_shown(content)} is not a number from {least} to {most}; ignored")
             return None
         return value
 
@@ -82,7 +82,7 @@ class Facts:
         if not content:
             return None
         if not _HEX.fullmatch(content):
-            self.note(path, f"{shorten(content)} is not a hexadecimal number; ignored")
+            self.note(path, f"{_shown(content)} is not a hexadecimal number; ignored")
             return None
         return int(content, 16)
 
@@ -118,7 +118,7 @@ class Facts:
             self._masks[content] = _parse_mask(content)
         mask = self._masks[content]
         if mask is None or mask.bit_length() > MAX_CPUS:
-            self.note(path, f"{shorten(content)} is not a mask of at most {MAX_CPUS} CPUs; ignored")
+            self.note(path, f"{_shown(content)} is not a mask of at most {MAX_CPUS} CPUs; ignored")
             return None
         return CpuSet.of_mask(mask)
 
@@ -149,9 +149,13 @@ class Facts:
             self._parsed[content] = _parse_list(content)
         mask = self._parsed[content]
         if mask is None or mask.bit_length() > limit:
-            self.note(path, f"{shorten(content)} is not a list of ids below {limit}; ignored")
+            self.note(path, f"{_shown(content)} is not a list of ids below {limit}; ignored")
             return None
         return mask
+
+
+def _shown(content: str) -> str:
+    return shorten(content[:200])  # `repr` of a file of 1 MiB would take longer than all the rest
 
 
 def _parse_list(content: str) -> int | None:

@@ -2,9 +2,11 @@
 
 In this order: a GPU driver that names the node as its own (`proc/driver/nvidia/gpus/*/numa_status`); a DAX device
 whose memory the `kmem` driver gave to the node, by the bus that it sits on (an NVDIMM region: persistent memory, a CXL
-region: CXL); a GPU that sits on a node without CPUs; CPUs on the node: DRAM; firmware figures (HMAT) that give a node
-without CPUs at least twice the bandwidth of the DRAM beside the same CPUs: high-bandwidth memory. All else is
-"unknown". Facts: Documentation/ABI/testing/sysfs-bus-dax, drivers/dax/kmem.c, drivers/acpi/numa/hmat.c.
+region: CXL); CPUs of the node, online or not: DRAM; a GPU that sits on a node without CPUs: GPU memory; firmware
+figures (HMAT) that give a node without CPUs at least twice the bandwidth of the DRAM beside the same CPUs:
+high-bandwidth memory. All else is "unknown".
+
+Facts: Documentation/ABI/testing/sysfs-bus-dax, drivers/dax/kmem.c, drivers/acpi/numa/hmat.c.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ _CXL = re.compile(r"/root\d+/decoder\d+\.\d+/", re.ASCII)
 _HBM_ADVANTAGE = 2
 
 
-def name_kinds(facts: Facts, nodes: list[MemoryNode]) -> tuple[MemoryNode, ...]:
-    """The nodes with their kinds."""
+def name_kinds(facts: Facts, nodes: list[MemoryNode], homes: frozenset[int]) -> tuple[MemoryNode, ...]:
+    """The nodes with their kinds. `homes` are nodes of offline CPUs, which count as nodes with CPUs here."""
     told = _dax_kinds(facts) | _gpu_nodes(facts)
     named = []
     for node in nodes:
-        kind = told.get(node.id, "dram" if node.cpus else "unknown")
+        kind = told.get(node.id, "dram" if node.cpus or node.id in homes else "unknown")
         if node.cpus and kind != "dram":
             # A driver added memory to a node that has its own: the mixture is best called by what is always there.
             facts.note(f"node {node.id}", f"has CPUs and also {kind} memory; taken as dram")
@@ -45,7 +47,7 @@ def gpu_memory(nodes: tuple[MemoryNode, ...], device_nodes: set[int]) -> tuple[M
     """The nodes, with those without CPUs on which a GPU sits (`device_nodes`) made GPU memory."""
     return tuple(
         msgspec.structs.replace(node, kind="gpu")
-        if node.id in device_nodes and not node.cpus and node.kind == "unknown"
+        if node.id in device_nodes and not node.cpus and node.kind in ("unknown", "hbm")
         else node
         for node in nodes
     )

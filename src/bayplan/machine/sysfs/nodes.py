@@ -14,6 +14,7 @@ import msgspec
 from bayplan.errors import shorten
 from bayplan.idset import CpuSet, NodeSet
 from bayplan.machine.model import HugepagePool, MemoryAccess, MemoryNode, MemorySideCache
+from bayplan.machine.sysfs.cpus import CPU
 from bayplan.machine.sysfs.facts import LARGEST, MAX_NODES, Facts
 from bayplan.machine.sysfs.memory_kinds import name_kinds
 
@@ -27,7 +28,7 @@ _HUGEPAGES = re.compile(r"hugepages-(\d{1,12})kB", re.ASCII)
 Distances = tuple[tuple[int, ...], ...]
 
 
-def read_nodes(facts: Facts, online: CpuSet) -> tuple[tuple[MemoryNode, ...], Distances]:
+def read_nodes(facts: Facts, online: CpuSet, offline: CpuSet) -> tuple[tuple[MemoryNode, ...], Distances]:
     """Nodes by id, and their distances (empty: not told). A machine without node folders is one node, 0."""
     ids = facts.numbered(NODE, "node", MAX_NODES - 1)
     if not ids:
@@ -47,7 +48,8 @@ def read_nodes(facts: Facts, online: CpuSet) -> tuple[tuple[MemoryNode, ...], Di
         for node in ids
     ]
     nodes = [_with_initiators(facts, node, nodes, distances) for node in nodes]
-    return name_kinds(facts, nodes), distances
+    homes = _homes(facts, offline) if not all(node.cpus for node in nodes) else frozenset()
+    return name_kinds(facts, nodes, homes), distances
 
 
 def _whole_machine(facts: Facts, online: CpuSet) -> MemoryNode:
@@ -77,6 +79,11 @@ def _read_node_cpus(facts: Facts, ids: tuple[int, ...], online: CpuSet) -> dict[
     return cpus
 
 
+def _homes(facts: Facts, offline: CpuSet) -> frozenset[int]:
+    """Nodes to which offline CPUs belong; their maps no longer tell, the links in the CPUs' folders do."""
+    return frozenset(node for cpu in offline for node in facts.numbered(f"{CPU}/cpu{cpu}", "node", MAX_NODES - 1))
+
+
 def _memory(facts: Facts, path: str) -> int:
     """MemTotal in bytes, 0 where it is not told."""
     found = _MEM_TOTAL.search(facts.text(path) or "")
@@ -99,7 +106,7 @@ def _read_distances(facts: Facts, ids: tuple[int, ...]) -> Distances:
         row = tuple(int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 5)
         if len(words) != len(ids) or len(row) != len(ids) or not 0 < min(row) <= max(row) <= MAX_DISTANCE:
             expected = f"{len(ids)} numbers from 1 to {MAX_DISTANCE}"
-            facts.note(path, f"{shorten(content)} are not {expected}; distances are left out")
+            facts.note(path, f"{shorten(content[:200])} are not {expected}; distances are left out")
             return ()
         rows.append(row)
     return tuple(rows)
