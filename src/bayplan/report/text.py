@@ -1,0 +1,25 @@
+"""Pictures for the terminal: the two doors to `text_machine` and `text_plan`.
+
+Pure functions from a value to text. Whether there is a terminal, how wide it is and what NO_COLOR says is the caller's
+to find out. Without `color` the text holds no escape sequence at all; without `unicode` it is ASCII.
+"""
+
+from __future__ import annotations
+
+from bayplan.fleet.plan import Plan
+from bayplan.machine import Machine
+from bayplan.report.canvas import paint
+from bayplan.report.text_machine import machine_lines
+from bayplan.report.text_plan import plan_lines
+
+LEAST_WIDTH = 60
+
+
+def draw_machine(machine: Machine, *, width: int = 80, color: bool = False, unicode: bool = True) -> str:
+    """A machine in full up to 256 CPUs, summed up above. Lines are at most `width` (not below 60) columns."""
+    return paint(machine_lines(machine, width=max(width, LEAST_WIDTH), unicode=unicode), color=color)
+
+
+def draw_plan(plan: Plan, *, width: int = 80, color: bool = False, unicode: bool = True) -> str:
+    """A plan: its containers, its nodes drawn, its warnings and one line to sum up, in lines of at most `width`."""
+    return paint(plan_lines(plan, width=max(width, LEAST_WIDTH), unicode=unicode), color=color)
