@@ -32,7 +32,10 @@ class Seat(msgspec.Struct, frozen=True):
 
 
 class Seating(msgspec.Struct, frozen=True):
-    """The whole node. `holders` gives the seats of each exclusive CPU: more than one is a double grant."""
+    """The whole node. `holders` gives the seats of each exclusive CPU: more than one is a double grant.
+
+    `free` are online CPUs that nobody may use. `device_holders`: device id -> (letter or empty, `pod/container`).
+    """
 
     seats: tuple[Seat, ...]
     sharers: tuple[tuple[str, str], ...]
@@ -40,6 +43,8 @@ class Seating(msgspec.Struct, frozen=True):
     reserved: CpuSet
     shared: CpuSet
     code_width: int
+    free: CpuSet
+    device_holders: dict[str, tuple[str, str]]
 
     @property
     def doubled(self) -> CpuSet:
@@ -81,12 +86,21 @@ def seating(node: PlannedNode, placements: Sequence[Placement]) -> Seating:
     for seat in seats:
         for cpu in seat.cpus:
             holders[cpu] = (*holders.get(cpu, ()), seat)
-    return Seating(seats, tuple(sharers), holders, node.reserved, node.shared, len(codes[0]) if codes else 1)
+    free = node.machine.online - node.reserved - node.shared - CpuSet(holders)
+    devices: dict[str, tuple[str, str]] = {}
+    letters = {(seat.pod, seat.container): seat.code for seat in seats}
+    for placement in placements:
+        for grant in lasting_grants(placement):
+            who = (placement.pod.full_name, grant.container)
+            for device_id in (i for held_devices in grant.devices for i in held_devices.ids):
+                devices[device_id] = (letters.get(who, ""), "/".join(who))
+    width = len(codes[0]) if codes else 1
+    return Seating(seats, tuple(sharers), holders, node.reserved, node.shared, width, free, devices)
 
 
 def empty_seating() -> Seating:
     """Nobody on any CPU."""
-    return Seating((), (), {}, CpuSet(), CpuSet(), 1)
+    return Seating((), (), {}, CpuSet(), CpuSet(), 1, CpuSet(), {})
 
 
 def lasting_grants(placement: Placement) -> list[Grant]:

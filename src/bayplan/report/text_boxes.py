@@ -7,11 +7,13 @@ in a cell is the caller's: CPU numbers for a machine, letters for a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import NamedTuple
 
 from bayplan.idset import CpuSet, NodeSet
+from bayplan.machine import Device
 from bayplan.report.canvas import Block, Glyphs, Line, above, beside, block, frame, length, trim, wrap
 from bayplan.report.layout import Box, BoxKind, CoreBox, like, per_row, runs
 from bayplan.report.plain import plain
@@ -26,7 +28,8 @@ _STYLE: dict[BoxKind, str] = {"machine": "bold", "package": "bold", "die": "", "
 
 class Pen(NamedTuple):
     """How to draw. `cell` gives the text of a core, `cell_width` its widest; `number_rows` sets CPU numbers before a
-    row of cells; `collapse` draws equal neighbours once; `summarise` writes cores as one line instead of cells."""
+    row of cells; `collapse` draws equal neighbours once; `summarise` writes cores as one line instead of cells;
+    `holders` says who holds a device (letter, name)."""
 
     glyphs: Glyphs
     unicode: bool
@@ -35,6 +38,7 @@ class Pen(NamedTuple):
     number_rows: bool = False
     collapse: bool = False
     summarise: bool = False
+    holders: Mapping[str, tuple[str, str]] = MappingProxyType({})
 
     def safe(self, text: str, limit: int = 60) -> str:
         """Foreign text in this pen's characters."""
@@ -284,13 +288,19 @@ def device_lines(box: Box, width: int, pen: Pen) -> list[Line]:
     for _, group in alike:
         members = list(group)
         if len(members) <= 8:
-            texts = [pen.safe(device_text(device), 120) for device in members]
+            texts = [_device_line(device, pen) for device in members]
         else:
             first, last = members[0], members[-1]
             texts = [pen.safe(f"{len(members)} {device_text(first)} .. {last.address}", 120)]
         for text in texts:
             lines += wrap(text, width, later="  ", style="good")
     return lines
+
+
+def _device_line(device: Device, pen: Pen) -> str:
+    code, name = pen.holders.get(device.address, ("", ""))
+    holder = f": {code or pen.safe(name)}" if name else ""
+    return f"{pen.safe(device_text(device), 120)}{holder}"
 
 
 def seat_cell(core: CoreBox, text_of: Callable[[int], tuple[str, str]]) -> Line:

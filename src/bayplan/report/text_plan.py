@@ -140,6 +140,7 @@ def _node(node: PlannedNode, seats: Seating, width: int, pen: Pen) -> list[Line]
     threads = max((len(core.cpus) for core in node.machine.cores), default=1)
     pen = pen._replace(
         cell=lambda core: seat_cell(core, text_of),
+        holders=seats.device_holders,
         cell_width=threads * seats.code_width,
         number_rows=True,
         collapse=len(node.machine.online) > _COLLAPSE_CPUS,
@@ -189,7 +190,9 @@ def _legend(seats: Seating, width: int, pen: Pen) -> list[Line]:
     if seats.shared or sharers:
         pool = f"{glyphs.shared} shared pool, {plural(len(seats.shared), 'CPU')}"
         lines += wrap(f"{pool}: {sharers}{more}" if sharers else pool, width, later="  ")
-    return [*lines, ((f"{glyphs.free} not handed out", "dim"),)] if not seats.shared else lines
+    if seats.free:
+        lines += wrap(f"{glyphs.free} not handed out: CPUs {spaced(str(seats.free))}", width, style="dim")
+    return lines
 
 
 def _in_columns(entries: Sequence[Line], width: int) -> list[Line]:
