@@ -76,6 +76,12 @@ def kind_marks(machine: Machine) -> dict[str, str]:
     return marks
 
 
+def kinds_of_cores(machine: Machine) -> dict[str, CpuSet]:
+    """`P (performance)` -> its CPUs; empty where all cores are of one kind."""
+    marks = kind_marks(machine)
+    return {f"{marks[kind.name]} ({kind.name})": kind.cpus for kind in machine.core_kinds if kind.name in marks}
+
+
 def per_row(count: int, width: float, need: float, gap: float) -> int:
     """How many of `count` boxes stand side by side where each needs `need` of `width`; rows are evenly filled."""
     fit = max(1, min(count, int((width + gap) // (need + gap))))

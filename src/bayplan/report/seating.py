@@ -17,7 +17,7 @@ from bayplan.idset import CpuSet
 from bayplan.resources.decision import Grant
 from bayplan.workload.model import Pod
 
-SHARED, RESERVED, FREE, DOUBLE = "shared", "reserved", "free", "double"
+SHARED, RESERVED, FREE, DOUBLE, VACANT = "shared", "reserved", "free", "double", "vacant"
 
 
 class Seat(msgspec.Struct, frozen=True):
@@ -96,11 +96,6 @@ def seating(node: PlannedNode, placements: Sequence[Placement]) -> Seating:
                 devices[device_id] = (letters.get(who, ""), "/".join(who))
     width = len(codes[0]) if codes else 1
     return Seating(seats, tuple(sharers), holders, node.reserved, node.shared, width, free, devices)
-
-
-def empty_seating() -> Seating:
-    """Nobody on any CPU."""
-    return Seating((), (), {}, CpuSet(), CpuSet(), 1, CpuSet(), {})
 
 
 def lasting_grants(placement: Placement) -> list[Grant]:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from bayplan.fleet.plan import Placement, Plan, PlannedNode
 from bayplan.machine import Machine
-from bayplan.report.layout import layout
+from bayplan.report.layout import kinds_of_cores, layout
 from bayplan.report.rows import refusals_by_kind, summary
-from bayplan.report.seating import DOUBLE, FREE, RESERVED, SHARED, Seat, Seating, by_node, empty_seating, seating
+from bayplan.report.seating import DOUBLE, FREE, RESERVED, SHARED, VACANT, Seat, Seating, by_node, seating
 from bayplan.report.svg_boxes import Look, arrange, cells_to_try, described, paint
 from bayplan.report.svg_marks import FAINT, INK, Marks, fitting, letter_of, number, rectangle, safe, words
 from bayplan.report.words import amount, machine_counts, plural, spaced
@@ -57,12 +57,17 @@ def draw_node(node: PlannedNode, placements: Sequence[Placement], *, prefix: str
 
 
 def draw_machine(machine: Machine) -> str:
-    """A machine with nobody on it; what its cores are called is in the tooltips."""
+    """A machine with nobody on it: each core bears the number of its first CPU, the others are in its tooltip."""
     marks = Marks()
-    node = PlannedNode(name=machine.name, machine=machine, policy="", shared=machine.online)
-    parts, y = _boxes(node, empty_seating(), 44.0, marks)
     head = words(_MARGIN, 20, safe(machine.name, 100), size=16, weight="700")
     facts = words(_MARGIN, 37, safe(machine_counts(machine), 150), fill=FAINT)
+
+    def label(cpu: int) -> str:
+        return "isolated" if cpu in machine.isolated else "online"
+
+    look = Look(marks, lambda cpu: VACANT, label, {}, lambda core: f"{core.kind}{core.cpus[0]}")
+    digits = len(str(max(machine.online, default=0))) + bool(machine.core_kinds)
+    parts, y = _boxes(machine, digits, 44.0, look)
     return _picture([head, facts, *parts], y, marks, f"Machine {machine.name}")
 
 
@@ -99,36 +104,45 @@ def _node(node: PlannedNode, placements: Sequence[Placement], y: float, marks: M
         for resource, of in node.allocatable.items()
     ]
     settings = [f"{key} {value}" for key, value in node.settings.items()]
-    lines = [f"{node.machine.name} · {machine_counts(node.machine)}", "; ".join(use), ", ".join(settings)]
+    kinds = [f"{mark}: CPUs {cpus}" for mark, cpus in kinds_of_cores(node.machine).items()]
+    lines = [
+        f"{node.machine.name} · {machine_counts(node.machine)}",
+        "; ".join(use),
+        ", ".join(settings),
+        "; ".join(kinds),
+    ]
     made = [words(_MARGIN, y + 16, fitting(node.name, room, 15), size=15, weight="700")]
     y += 24
     for line in filter(None, lines):
         made.append(words(_MARGIN, y + 10, fitting(line, room, 12), fill=FAINT))
         y += 16
-    boxes, y = _boxes(node, seats, y + 6, marks)
+    look = Look(marks, seats.state, lambda cpu: _holder(cpu, node, seats), seats.device_holders)
+    boxes, y = _boxes(node.machine, seats.code_width, y + 6, look)
     legend, y = _legend(seats, y + 6, marks)
     return [*made, *boxes, *legend], y
 
 
-def _boxes(node: PlannedNode, seats: Seating, y: float, marks: Marks) -> tuple[list[str], float]:
-    machine = node.machine
+def _holder(cpu: int, node: PlannedNode, seats: Seating) -> str:
+    """Who sits on a CPU, in words."""
+    holders = seats.holders.get(cpu)
+    if holders:
+        return " and ".join(f"{seat.pod}/{seat.container}" for seat in holders)
+    isolated = ", isolated" if cpu in node.machine.isolated else ""
+    return f"{_STATE_TEXTS[str(seats.state(cpu))]}{isolated}"
+
+
+def _boxes(machine: Machine, letters: int, y: float, look: Look) -> tuple[list[str], float]:
+    """The machine's boxes from `y` down; of cells of several widths those that leave the picture lowest."""
     threads = max((len(core.cpus) for core in machine.cores), default=1)
     cores = max(len(machine.cores), len(machine.online) // max(threads, 1))
+    if look.name is not None:
+        letters = -(-letters // threads)
     root = layout(machine)
-    tries = [(arrange(root, WIDTH - 2 * _MARGIN, c), c) for c in cells_to_try(cores, threads, seats.code_width)]
-    fitting_ones = [one for one in tries if one[0].width <= WIDTH - 2 * _MARGIN + 0.5] or tries[-1:]
-    placed, cell = min(fitting_ones, key=lambda one: one[0].height)
-
-    def label(cpu: int) -> str:
-        holders = seats.holders.get(cpu)
-        if holders:
-            return " and ".join(f"{seat.pod}/{seat.container}" for seat in holders)
-        return _STATE_TEXTS[str(state(cpu))]
-
-    def state(cpu: int) -> Seat | str:
-        return seats.state(cpu) if node.policy or cpu not in node.shared else SHARED
-
-    drawn = paint(placed, _MARGIN, y, cell, Look(marks, state, label, seats.device_holders))
+    room = WIDTH - 2 * _MARGIN
+    tries = [(arrange(root, room, cell), cell) for cell in cells_to_try(cores, threads, letters)]
+    within = [one for one in tries if one[0].width <= room + 0.5] or tries[-1:]
+    placed, cell = min(within, key=lambda one: one[0].height)
+    drawn = paint(placed, _MARGIN, y, cell, look)
     return [f"<g><desc>{safe(described(placed))}</desc>", *drawn, "</g>"], y + placed.height
 
 

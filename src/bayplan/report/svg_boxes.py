@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bayplan.idset import CpuSet
 from bayplan.machine import Device
 from bayplan.report.layout import Box, BoxKind, CoreBox, like, per_row
 from bayplan.report.plain import columns
@@ -89,10 +90,15 @@ def arrange(box: Box, width: float, cell: Cell) -> Placed:
     edge = _PAD if box.kind != "machine" else 0.0
     placed = Placed(box, width, 0.0, lines=lines)
     inner = width - 2 * edge
-    bottom, right = _children(placed, edge, top, inner, cell)
-    bottom, right_of_cells = _grid(placed, edge, bottom, inner, cell)
+    steps = [_children, _grid]
+    if box.cores and box.children and box.cores[0].cpus[0] < box.children[0].cpus.first():
+        steps.reverse()
+    bottom, right = top + (2.0 if lines else 0.0), 0.0
+    for step in steps:
+        bottom, reached = step(placed, edge, bottom, inner, cell)
+        right = max(right, reached)
     titles = max((columns(text) * (7.0 if i == 0 else 6.3) for i, (text, _) in enumerate(lines)), default=0.0)
-    right = max(right, right_of_cells, min(titles + edge, width - edge))
+    right = max(right, min(titles + edge, width - edge))
     bottom, right = _below(placed, edge, bottom, max(right - edge, min(inner, 150.0)), right)
     placed.width = min(max(right + edge, 0.0), max(width, right + edge))
     placed.height = bottom + (edge - _GAP if bottom > top else edge / 2)
@@ -115,12 +121,12 @@ def _lines(box: Box) -> list[tuple[str, str]]:
 def _children(placed: Placed, edge: float, top: float, inner: float, cell: Cell) -> tuple[float, float]:
     boxes = placed.box.children
     if not boxes:
-        return top + (2.0 if placed.lines else 0.0), 0.0
+        return top, 0.0
     count = per_row(len(boxes), inner, max(_need(child, cell) for child in boxes), _GAP)
     column = (inner - _GAP * (count - 1)) / count
     made = [arrange(child, column, cell) for child in boxes]
     wide = max(child.width for child in made)
-    y = top + (_GAP / 2 if placed.lines else 0.0)
+    y = top
     for start in range(0, len(made), count):
         row = made[start : start + count]
         tall = max(child.height for child in row)
@@ -183,12 +189,14 @@ def chip_text(device: Device) -> str:
 
 
 class Look(NamedTuple):
-    """What the places show: `state` and `label` of a CPU (who sits there, for the tooltip), who holds a device."""
+    """What the places show: `state` and `label` of a CPU (who sits there, for the tooltip), who holds a device,
+    `name` what is written across a whole core (None: the letters of those who sit there)."""
 
     marks: Marks
     state: Callable[[int], Seat | str]
     label: Callable[[int], str]
     devices: dict[str, tuple[str, str]]
+    name: Callable[[CoreBox], str] | None = None
 
 
 def paint(placed: Placed, x: float, y: float, cell: Cell, look: Look) -> list[str]:
@@ -204,6 +212,7 @@ def paint(placed: Placed, x: float, y: float, cell: Cell, look: Look) -> list[st
         made.append(
             words(x + _PAD, y + _PAD + 8 + index * _LINE, shown, size=12 if index == 0 else 11, fill=ink, weight=weight)
         )
+    made += _numbers(placed, x, y)
     for child in placed.children:
         made += paint(child, x, y, cell, look)
     for core, left, top in placed.cells:
@@ -212,6 +221,19 @@ def paint(placed: Placed, x: float, y: float, cell: Cell, look: Look) -> list[st
     for device, left, top, wide in placed.chips:
         made.append(_chip(device, x + left, y + top, wide, look.devices))
     return made
+
+
+def _numbers(placed: Placed, x: float, y: float) -> list[str]:
+    """The CPUs of a box that has cores, in the corner across from its title, where there is room."""
+    if not placed.cells or not placed.lines:
+        return []
+    cpus = CpuSet(cpu for core, _, _ in placed.cells for cpu in core.cpus)
+    room = placed.width - 3 * _PAD - columns(placed.lines[0][0]) * 7.0
+    texts = (spaced(f"CPUs {cpus}"), spaced(str(cpus)), f"CPUs {cpus.first()}…")
+    text = next((text for text in texts if columns(text) * 5.7 <= room), "")
+    if not text:
+        return []
+    return [words(x + placed.width - _PAD, y + _PAD + 8, safe(text), size=10, fill=FAINT, anchor="end")]
 
 
 def _core(core: CoreBox, x: float, y: float, cell: Cell, look: Look) -> str:
@@ -231,6 +253,10 @@ def _core(core: CoreBox, x: float, y: float, cell: Cell, look: Look) -> str:
         if letter:
             middle = top + height / 2 + cell.font * 0.36
             made.append(words(left + span / 2, middle, letter, size=cell.font, fill=ink, anchor="middle", mono=True))
+    if look.name is not None:
+        middle = y + tall / 2 + cell.font * 0.36
+        name = safe(look.name(core), 12)
+        made.append(words(x + wide / 2, middle, name, size=cell.font, anchor="middle", mono=True))
     dash = "2 2" if FREE in states else ""
     made.append(rectangle(x, y, wide, tall, stroke="#4d5763", radius=2, dash=dash))
     kind = f" ({core.kind})" if core.kind else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from html import escape
 
 from bayplan.report.plain import NAME_LIMIT, plain
-from bayplan.report.seating import DOUBLE, FREE, RESERVED, SHARED, Seat
+from bayplan.report.seating import DOUBLE, FREE, RESERVED, SHARED, VACANT, Seat
 
 COLOURS = ("#77aadd", "#ee8866", "#eedd88", "#44bb99", "#ffaabb", "#99ddff", "#bbcc33", "#cc99dd")
 PATTERNS = ("", "slash", "back", "bars")
@@ -18,14 +18,14 @@ INK, FAINT = "#1b2330", "#5a6472"
 
 _PATTERN_SHAPES = {
     "slash": (
-        '<path d="M-1,1 l2,-2 M0,6 l6,-6 M5,7 l2,-2" stroke="#1b2330" stroke-opacity="0.35" stroke-width="1.2"/>',
+        '<path d="M-1,1 l2,-2 M0,6 l6,-6 M5,7 l2,-2" stroke="#1b2330" stroke-opacity="0.24" stroke-width="1.2"/>',
         6,
     ),
     "back": (
-        '<path d="M-1,5 l2,2 M0,0 l6,6 M5,-1 l2,2" stroke="#1b2330" stroke-opacity="0.35" stroke-width="1.2"/>',
+        '<path d="M-1,5 l2,2 M0,0 l6,6 M5,-1 l2,2" stroke="#1b2330" stroke-opacity="0.24" stroke-width="1.2"/>',
         6,
     ),
-    "bars": ('<path d="M0,1.5 h5" stroke="#1b2330" stroke-opacity="0.35" stroke-width="1.2"/>', 5),
+    "bars": ('<path d="M0,1.5 h5" stroke="#1b2330" stroke-opacity="0.24" stroke-width="1.2"/>', 5),
     "pool": ('<circle cx="3" cy="3" r="0.9" fill="#98a2ae"/>', 6),
     "system": (
         '<path d="M0,6 l6,-6 M-1,1 l2,-2 M5,7 l2,-2" stroke="#ffffff" stroke-opacity="0.55" stroke-width="1.4"/>',
@@ -66,6 +66,7 @@ _STATE_LOOKS = {
     RESERVED: ("#6b7480", "system"),
     FREE: ("#ffffff", ""),
     DOUBLE: ("#c4161c", ""),
+    VACANT: ("#ffffff", ""),
 }
 
 
