@@ -259,3 +259,8 @@ def large_plan() -> Plan:
 @pytest.fixture
 def make_machine() -> dict[str, Callable[[], Machine]]:
     return MACHINES
+
+
+@pytest.fixture
+def make_plan() -> Callable[[Machine], Plan]:
+    return plan_for

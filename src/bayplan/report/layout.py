@@ -114,8 +114,9 @@ def _groups(machine: Machine) -> list[Box]:
         if cache.kind == "instruction" or cache.level < 2 or not _several_cores(machine, cache.cpus):
             continue
         boxes.append(Box("cache", cache.level, cache.cpus, cache=cache))
-    clipped = [msgspec.structs.replace(box, cpus=box.cpus & machine.online) for box in boxes]
-    return [box for box in clipped if box.cpus]
+    for box in boxes:
+        box.cpus &= machine.online
+    return [box for box in boxes if box.cpus]
 
 
 def _several_cores(machine: Machine, cpus: CpuSet) -> bool:
@@ -137,7 +138,8 @@ def _insert(parent: Box, box: Box, cpus: CpuSet) -> None:
             continue  # a CPU that two nodes claim stays with the first
         _insert(child, box, inside)
     if rest:
-        parent.children.append(msgspec.structs.replace(box, cpus=rest, part=rest != box.cpus, children=[]))
+        part = box.part or rest != box.cpus
+        parent.children.append(Box(box.kind, box.id, rest, box.label, box.node, box.cache, part))
 
 
 def _seat_cores(machine: Machine, root: Box) -> None:

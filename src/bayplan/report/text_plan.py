@@ -175,7 +175,7 @@ def _legend(seats: Seating, width: int, pen: Pen) -> list[Line]:
         entries.append(
             ((f" {seat.code} ", seat_style(seat.index)), (f" {name}", ""), (f" {pen.safe(str(seat.cpus), 24)}", "dim"))
         )
-    lines = _in_columns(entries, width)
+    lines = _in_columns(entries, width, pen)
     doubled = seats.doubled
     if doubled:
         lines += wrap(
@@ -195,7 +195,7 @@ def _legend(seats: Seating, width: int, pen: Pen) -> list[Line]:
     return lines
 
 
-def _in_columns(entries: Sequence[Line], width: int) -> list[Line]:
+def _in_columns(entries: Sequence[Line], width: int, pen: Pen) -> list[Line]:
     if not entries:
         return []
     wide = min(max(length(entry) for entry in entries), width)
@@ -204,7 +204,7 @@ def _in_columns(entries: Sequence[Line], width: int) -> list[Line]:
     for start in range(0, len(entries), count):
         spans: list[tuple[str, str]] = []
         for entry in entries[start : start + count]:
-            short = trim(entry, wide)
+            short = trim(entry, wide, pen.unicode)
             spans += [*short, (" " * (wide - length(short) + 2), "")]
         lines.append(tuple(spans[:-1]))
     return lines
