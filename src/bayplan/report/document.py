@@ -2,25 +2,28 @@
 
 Each distinct machine stands once under `machines`, nodes refer to it by name, so that a plan for a thousand equal
 nodes stays small. Id sets are texts in the kernel's list format. Keys come in the order of the types, which is stable.
-`schema` makes the JSON Schema from these same types.
+`schema` makes the JSON Schema from these same types. A machine's document is also what `bayplan machine` reads back.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable
+from typing import Any, Literal
 
 import msgspec
 
 from bayplan.errors import InputError
 from bayplan.fleet.plan import Placement, Plan, PlannedNode
-from bayplan.idset import CpuSet, decode_idset, encode_idset
+from bayplan.idset import CpuSet, IdSet, decode_idset, encode_idset
 from bayplan.machine import Machine
 from bayplan.resources.decision import Notice
 
 API_VERSION: Literal["bayplan.dev/v1alpha1"] = "bayplan.dev/v1alpha1"
-# Larger than the plan of 100,000 pods; what is larger still is no plan.
-MAX_CHARACTERS = 1 << 30
+# A plan of 100,000 pods stays below both; what is larger is no plan. The second is there because the ten characters
+# `0,65535` make a set of 8 KiB.
+MAX_CHARACTERS = 1 << 28
+MAX_SET_BYTES = 1 << 28
 # PyYAML takes seconds for each megabyte: JSON is the form for large plans.
 MAX_YAML_CHARACTERS = 1 << 25
 
@@ -50,15 +53,11 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     machines: dict[str, Machine] = {}
 
 
-class MachineDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file with a machine holds."""
+class MachineDocument(Machine, frozen=True, kw_only=True):
+    """What a file with a machine holds: the fields of a `Machine` beside what the file is."""
 
     apiVersion: Literal["bayplan.dev/v1alpha1"]  # noqa: N815
     kind: Literal["Machine"]
-    machine: Machine
-
-
-Document = TypeVar("Document", PlanDocument, MachineDocument)
 
 
 def plan_json(plan: Plan) -> str:
@@ -73,17 +72,17 @@ def plan_yaml(plan: Plan) -> str:
 
 def machine_json(machine: Machine) -> str:
     """The machine as JSON, two spaces deep, ending in a newline."""
-    return _json(_of_machine(machine))
+    return _json(_machine_fields(machine))
 
 
 def machine_yaml(machine: Machine) -> str:
     """The machine as YAML 1.1, without aliases."""
-    return _yaml(_of_machine(machine))
+    return _yaml(_machine_fields(machine))
 
 
 def read_plan(text: str, *, source: str = "") -> Plan:
     """The plan that a JSON or YAML text holds. Raises `InputError` that names the field."""
-    document = _read(text, PlanDocument, source)
+    document = _read(text, source)
     nodes = []
     for index, entry in enumerate(document.nodes):
         machine = document.machines.get(entry.machine)
@@ -97,13 +96,10 @@ def read_plan(text: str, *, source: str = "") -> Plan:
     return Plan(nodes=tuple(nodes), placements=document.placements, warnings=document.warnings)
 
 
-def read_machine(text: str, *, source: str = "") -> Machine:
-    """The machine that a JSON or YAML text holds. Raises `InputError` that names the field."""
-    return _read(text, MachineDocument, source).machine
-
-
-def _of_machine(machine: Machine) -> MachineDocument:
-    return MachineDocument(apiVersion=API_VERSION, kind="Machine", machine=machine)
+def _machine_fields(machine: Machine) -> dict[str, Any]:
+    """The fields of a `MachineDocument`, what the file is first."""
+    fields = {name: getattr(machine, name) for name in machine.__struct_fields__}
+    return {"apiVersion": API_VERSION, "kind": "Machine", **fields}
 
 
 def _document(plan: Plan) -> PlanDocument:
@@ -142,7 +138,7 @@ def _free_name(name: str, taken: dict[str, Machine]) -> str:
     return candidate
 
 
-def _json(document: PlanDocument | MachineDocument) -> str:
+def _json(document: PlanDocument | dict[str, Any]) -> str:
     try:
         encoded = msgspec.json.encode(document, enc_hook=encode_idset)
     except UnicodeEncodeError:
@@ -150,7 +146,7 @@ def _json(document: PlanDocument | MachineDocument) -> str:
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
-def _yaml(document: PlanDocument | MachineDocument) -> str:
+def _yaml(document: PlanDocument | dict[str, Any]) -> str:
     import yaml
 
     # Every list and mapping here is a new one, so that the dumper finds none twice and writes no alias.
@@ -159,7 +155,7 @@ def _yaml(document: PlanDocument | MachineDocument) -> str:
     return str(yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=False, width=120))
 
 
-def _builtins(document: PlanDocument | MachineDocument) -> Any:
+def _builtins(document: PlanDocument | dict[str, Any]) -> Any:
     return msgspec.to_builtins(document, enc_hook=encode_idset, str_keys=True)
 
 
@@ -174,15 +170,15 @@ def _encodable(value: Any) -> Any:
     return value
 
 
-def _read(text: str, kind: type[Document], source: str) -> Document:
+def _read(text: str, source: str) -> PlanDocument:
     if len(text) > MAX_CHARACTERS:
         raise InputError("too large", source=source, expected=f"at most {MAX_CHARACTERS:,} characters")
     try:
         if text.lstrip("\ufeff \t\r\n").startswith("{"):
-            return msgspec.json.decode(text.lstrip("\ufeff"), type=kind, dec_hook=_id_set)
-        return msgspec.convert(_from_yaml(text, source), kind, str_keys=True, dec_hook=_id_set)
+            return msgspec.json.decode(text.lstrip("\ufeff"), type=PlanDocument, dec_hook=_set_reader())
+        return msgspec.convert(_from_yaml(text, source), PlanDocument, str_keys=True, dec_hook=_set_reader())
     except msgspec.ValidationError as error:
-        raise _input_error(error, kind, source) from error
+        raise _input_error(error, source) from error
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise InputError(f"not valid JSON: {error}", source=source) from error
     except RecursionError as error:
@@ -212,20 +208,30 @@ def _from_yaml(text: str, source: str) -> object:
         raise InputError(f"not valid YAML: {error}", source=source) from error
 
 
-def _input_error(error: msgspec.ValidationError, kind: type, source: str) -> InputError:
+def _input_error(error: msgspec.ValidationError, source: str) -> InputError:
     """What msgspec says (`Expected `int`, got `str` - at `$.nodes[0]`) as a place and a problem."""
     problem, _, path = str(error).partition(" - at `")
     place = re.sub(r"^\$\.?", "", path.rstrip("`"))
     cause = error.__cause__.__cause__ if error.__cause__ else None
     if isinstance(cause, InputError):
         return InputError(cause.problem, source=source, place=place, value=cause.value, expected=cause.expected)
-    expected = "" if place else f"a document of kind {kind.__name__.removesuffix('Document')}, {API_VERSION}"
+    expected = "" if place else f"a document of kind Plan, {API_VERSION}"
     return InputError(problem.replace("`", ""), source=source, place=place, expected=expected)
 
 
-def _id_set(kind: type, value: object) -> object:
-    """`decode_idset` in the form in which msgspec adds the path to what went wrong."""
-    try:
-        return decode_idset(kind, value)
-    except InputError as error:
-        raise ValueError(error.problem) from error
+def _set_reader() -> Callable[[type, object], object]:
+    """`decode_idset` in the form in which msgspec adds the path to what went wrong, with a budget for one document."""
+    left = MAX_SET_BYTES
+
+    def read(kind: type, value: object) -> object:
+        nonlocal left
+        try:
+            made = decode_idset(kind, value)
+        except InputError as error:
+            raise ValueError(error.problem) from error
+        left -= made.mask.bit_length() // 8 if isinstance(made, IdSet) else 0
+        if left < 0:
+            raise ValueError("the id sets are too large together")
+        return made
+
+    return read
