@@ -75,6 +75,13 @@ def test_nodes_without_cpus_go_to_the_package_that_reaches_them(
     assert [ids for ids, _ in like(root.children[0].memory)] == [NodeSet(range(2, 18))]
 
 
+def test_caches_of_the_same_cpus_share_a_box(small_machine: Machine) -> None:
+    second = tuple(msgspec.structs.replace(cache, level=2, bytes=1 << 20) for cache in small_machine.caches)
+    both = msgspec.structs.replace(small_machine, caches=(*second, *small_machine.caches))
+    boxes = [box for box in runs(layout(both).children) if box.kind == "cache"]
+    assert [(box.id, box.label) for box in boxes] == [(3, "L2 1 MiB")] * 4
+
+
 def test_core_kinds_get_distinct_marks(make_machine: dict[str, Callable[[], Machine]]) -> None:
     machine = make_machine["hybrid"]()
     assert kind_marks(machine) == {"performance": "P", "efficient": "E"}

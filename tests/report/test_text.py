@@ -54,7 +54,7 @@ def test_isolated_and_offline_cpus_devices_and_distances_are_told(small_machine:
     assert "isolated CPUs 14, 46" in text
     assert "offline CPUs 64-65" in text
     assert "gpu 0000:17:00.0" in text
-    assert re.search(r"0-1 +10 +32 +\{12\}", text)
+    assert re.search(r"^ *1 +12 +10 +32 +32$", text, re.MULTILINE)
 
 
 def test_a_large_machine_is_summed_up(make_machine: dict[str, Callable[[], Machine]]) -> None:
@@ -64,11 +64,22 @@ def test_a_large_machine_is_summed_up(make_machine: dict[str, Callable[[], Machi
     tray = draw_machine(make_machine["gpu_tray"](), width=100)
     assert "nodes 2-17: no CPUs, no memory (gpu)" in tray
     assert len(tray.splitlines()) < 30
+    assert re.search(r"18-33 +120 +80 +120 +10 +\{80\}", tray)
 
 
-def test_findings_are_shown(small_machine: Machine) -> None:
-    found = msgspec.structs.replace(small_machine, findings=(Finding(place="node 3", problem="no distance"),))
-    assert "⚠ node 3: no distance" in draw_machine(found)
+def test_package_numbers_may_be_any(make_machine: dict[str, Callable[[], Machine]]) -> None:
+    machine = make_machine["sixty_four_nodes"]()
+    packages = tuple(msgspec.structs.replace(p, id=p.id * 70_000 - 5) for p in machine.packages)
+    text = draw_machine(msgspec.structs.replace(machine, packages=packages))
+    assert "packages 139995 to 2169995, nodes 4-63" in text
+
+
+def test_findings_are_shown_once_where_numbers_alone_differ(small_machine: Machine) -> None:
+    findings = tuple(Finding(place=f"node {i}", problem="no distance") for i in range(50))
+    found = msgspec.structs.replace(small_machine, findings=(*findings, Finding(place="cpu1", problem="odd")))
+    text = draw_machine(found)
+    assert "⚠ node 0: no distance (and 49 more like it)" in text
+    assert text.endswith("⚠ cpu1: odd\n")
 
 
 def test_each_container_is_listed_and_its_letter_is_in_the_legend(plan: Plan) -> None:

@@ -17,6 +17,7 @@ import msgspec
 
 from bayplan.idset import CpuSet, NodeSet
 from bayplan.machine import Cache, Device, Machine, MemoryNode
+from bayplan.report.words import cache_title
 
 BoxKind = Literal["machine", "package", "die", "node", "cache"]
 # Of sets with the same CPUs the first named here is outside.
@@ -33,8 +34,9 @@ class CoreBox(msgspec.Struct, frozen=True):
 class Box(msgspec.Struct):
     """A box with what is directly in it. `cpus` is all CPUs inside, at any depth.
 
-    `node` or `cache` is given for boxes of that kind; `memory` are nodes without CPUs that belong here, `devices` those
-    whose nearest place this is. `part`: the set was cut because it crosses another.
+    `label` is a package's model, or the smaller caches that the same CPUs share. `node` or `cache` is given for boxes
+    of that kind; `memory` are nodes without CPUs that belong here, `devices` those whose nearest place this is. `part`:
+    the set was cut because it crosses another.
     """
 
     kind: BoxKind
@@ -110,10 +112,13 @@ def _groups(machine: Machine) -> list[Box]:
     per_package = {p.id: sum(d.package == p.id for d in machine.dies) for p in machine.packages}
     boxes += [Box("die", d.id, d.cpus) for d in machine.dies if per_package.get(d.package, 0) > 1]
     boxes += [Box("node", n.id, n.cpus, node=n) for n in machine.nodes]
+    by_cpus: dict[CpuSet, list[Cache]] = {}
     for cache in machine.caches:
-        if cache.kind == "instruction" or cache.level < 2 or not _several_cores(machine, cache.cpus):
-            continue
-        boxes.append(Box("cache", cache.level, cache.cpus, cache=cache))
+        if cache.kind != "instruction" and cache.level > 1 and _several_cores(machine, cache.cpus):
+            by_cpus.setdefault(cache.cpus, []).append(cache)
+    for cpus, caches in by_cpus.items():
+        *inner, outer = sorted(caches, key=lambda c: c.level)
+        boxes.append(Box("cache", outer.level, cpus, " · ".join(map(cache_title, inner)), cache=outer))
     for box in boxes:
         box.cpus &= machine.online
     return [box for box in boxes if box.cpus]

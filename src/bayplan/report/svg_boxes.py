@@ -24,6 +24,8 @@ _PAD, _GAP, _CELL_GAP, _LINE = 8.0, 8.0, 3.0, 16.0
 # Longer rows of cores are hard to count.
 _ROW_CELLS = 16
 _CHIP = 18.0
+# Pixels of a letter in a title: bold and in the widest of the usual fonts.
+_TITLE = 7.3
 _TRIED_CORES = 1024
 _LOOKS: dict[BoxKind, tuple[str, str, str]] = {
     "machine": ("none", "", ""),
@@ -97,7 +99,7 @@ def arrange(box: Box, width: float, cell: Cell) -> Placed:
     for step in steps:
         bottom, reached = step(placed, edge, bottom, inner, cell)
         right = max(right, reached)
-    titles = max((columns(text) * (7.0 if i == 0 else 6.3) for i, (text, _) in enumerate(lines)), default=0.0)
+    titles = max((columns(text) * (_TITLE if i == 0 else 6.3) for i, (text, _) in enumerate(lines)), default=0.0)
     right = max(right, min(titles + edge, width - edge))
     bottom, right = _below(placed, edge, bottom, max(right - edge, min(inner, 150.0)), right)
     placed.width = min(max(right + edge, 0.0), max(width, right + edge))
@@ -112,7 +114,8 @@ def _lines(box: Box) -> list[tuple[str, str]]:
         facts = node_facts(box.node)
         return [(f"NUMA {node_title(box.node)}{part}", "600"), *([(facts, "")] if facts else [])]
     if box.cache is not None:
-        return [(f"{cache_title(box.cache)}{part}", "")]
+        inner = f" · {box.label}" if box.label else ""
+        return [(f"{cache_title(box.cache)}{inner}{part}", "")]
     if box.kind == "machine":
         return []
     return [(f"{box.kind.capitalize()} {box.id}{part}" + (f" · {box.label}" if box.label else ""), "700")]
@@ -140,7 +143,7 @@ def _children(placed: Placed, edge: float, top: float, inner: float, cell: Cell)
 def _need(box: Box, cell: Cell) -> float:
     """The least width at which a box is pleasant to see."""
     own = min(len(box.cores), 4) * (cell.total[0] + _CELL_GAP)
-    title = {"node": 150.0, "package": 130.0}.get(box.kind, 60.0)
+    title = {"node": 182.0, "package": 130.0}.get(box.kind, 60.0)
     return max([own, title, *(_need(child, cell) for child in box.children)]) + 2 * _PAD
 
 
@@ -170,7 +173,8 @@ def _below(placed: Placed, edge: float, top: float, room: float, right: float) -
         text = f"NUMA {many} {spaced(str(ids))}: no CPUs, {amount}{each}"
         placed.notes.append((text, y + 12))
         right = max(right, edge + columns(text) * 6.3)
-        y += _LINE + _GAP
+        y += _LINE
+    y += _GAP if placed.notes else 0.0
     x = edge
     for device in placed.box.devices:
         wide = min(columns(chip_text(device)) * 6.2 + 34, room)
@@ -208,9 +212,18 @@ def paint(placed: Placed, x: float, y: float, cell: Cell, look: Look) -> list[st
         made.append(rectangle(x, y, placed.width, placed.height, fill=fill, stroke=stroke, radius=5, dash=dash))
     ink = _INKS.get(placed.box.kind, FAINT)
     for index, (text, weight) in enumerate(placed.lines):
-        shown = fitting(text, placed.width - _PAD, 12 if index == 0 else 11)
+        shown = fitting(
+            text, placed.width - 2 * _PAD, (14 if placed.box.kind == "package" else 12) if index == 0 else 11
+        )
         made.append(
-            words(x + _PAD, y + _PAD + 8 + index * _LINE, shown, size=12 if index == 0 else 11, fill=ink, weight=weight)
+            words(
+                x + _PAD,
+                y + _PAD + 8 + index * _LINE,
+                shown,
+                size=12 if index == 0 and placed.box.kind == "package" else 11,
+                fill=ink,
+                weight=weight,
+            )
         )
     made += _numbers(placed, x, y)
     for child in placed.children:
@@ -228,7 +241,7 @@ def _numbers(placed: Placed, x: float, y: float) -> list[str]:
     if not placed.cells or not placed.lines:
         return []
     cpus = CpuSet(cpu for core, _, _ in placed.cells for cpu in core.cpus)
-    room = placed.width - 3 * _PAD - columns(placed.lines[0][0]) * 7.0
+    room = placed.width - 3 * _PAD - columns(placed.lines[0][0]) * _TITLE
     texts = (spaced(f"CPUs {cpus}"), spaced(str(cpus)), f"CPUs {cpus.first()}…")
     text = next((text for text in texts if columns(text) * 5.7 <= room), "")
     if not text:

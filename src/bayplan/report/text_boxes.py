@@ -12,7 +12,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
-from bayplan.idset import CpuSet, NodeSet
+from bayplan.idset import MAX_ID, CpuSet, NodeSet
 from bayplan.machine import Device
 from bayplan.report.canvas import Block, Glyphs, Line, above, beside, block, frame, length, trim, wrap
 from bayplan.report.layout import Box, BoxKind, CoreBox, like, per_row, runs
@@ -29,7 +29,7 @@ _STYLE: dict[BoxKind, str] = {"machine": "bold", "package": "bold", "die": "", "
 class Pen(NamedTuple):
     """How to draw. `cell` gives the text of a core, `cell_width` its widest; `number_rows` sets CPU numbers before a
     row of cells; `collapse` draws equal neighbours once; `summarise` writes cores as one line instead of cells;
-    `holders` says who holds a device (letter, name)."""
+    `holders` says who holds a device (letter, name); `alike` gives what equal cores have in common (None: the cell)."""
 
     glyphs: Glyphs
     unicode: bool
@@ -39,6 +39,7 @@ class Pen(NamedTuple):
     collapse: bool = False
     summarise: bool = False
     holders: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    alike: Callable[[CoreBox], object] | None = None
 
     def safe(self, text: str, limit: int = 60) -> str:
         """Foreign text in this pen's characters."""
@@ -60,9 +61,14 @@ def title(box: Box, pen: Pen) -> Line:
     if box.node is not None:
         return (*part, (pen.own(node_title(box.node)), "node"))
     if box.cache is not None:
-        return (*part, (cache_title(box.cache), "cache"))
+        return (*part, (_cache_name(box, pen), "cache"))
     name: Line = ((f"{box.kind} {box.id}", "bold"),)
     return (*part, *name, *(((f"  {pen.safe(box.label)}", "dim"),) if box.label else ()))
+
+
+def _cache_name(box: Box, pen: Pen) -> str:
+    parts = [cache_title(box.cache)] if box.cache is not None else []
+    return pen.own(" · ".join([*parts, *([box.label] if box.label else [])]))
 
 
 class _Drawn(NamedTuple):
@@ -155,16 +161,24 @@ def _likewise(boxes: Sequence[Box]) -> str:
     for box in runs(boxes):
         if box.kind != "cache":
             kinds.setdefault(box.kind, []).append(box.id)
-    where = ", ".join(f"{kind}s {NodeSet(ids)}" for kind, ids in kinds.items() if kind != "die")
+    where = ", ".join(f"{kind}s {_ids(ids)}" for kind, ids in kinds.items() if kind != "die")
     cpus = CpuSet.of_mask(sum({box.cpus.mask for box in boxes}))
     return spaced(f"... and {len(boxes)} more like it: {where or plural(len(boxes), 'cache')}, CPUs {cpus}")
 
 
+def _ids(ids: Sequence[int]) -> str:
+    """Ids of boxes as a list, or where that is long the first and the last. Package ids may be any number."""
+    known = all(0 <= each <= MAX_ID for each in ids)
+    text = str(NodeSet(ids)) if known else ""
+    return text if 0 < len(text) <= 40 else f"{min(ids)} to {max(ids)}"
+
+
 def _signature(box: Box, pen: Pen) -> tuple[object, ...]:
     """What makes two boxes look alike, their numbers apart."""
-    cells: object = [len(core.cpus) for core in box.cores] if pen.summarise else [pen.cell(c) for c in box.cores]
-    memory = [(ids, node.kind, node.memory_bytes) for ids, node in like(box.memory)]
-    own = (box.node.memory_bytes, box.node.kind, box.node.hugepages) if box.node else (box.cache and box.cache.bytes)
+    cells = [(pen.alike or pen.cell)(core) for core in box.cores]
+    memory = [(len(ids), node.kind, f"{node.memory_bytes:.1e}") for ids, node in like(box.memory)]
+    # Firmware keeps some megabytes for itself on one node or other: two digits say whether nodes are of one size.
+    own = (f"{box.node.memory_bytes:.1e}", box.node.kind, box.node.hugepages) if box.node else _cache_name(box, pen)
     children = [_signature(child, pen) for child in box.children]
     return (box.kind, box.label, box.part, own, cells, memory, [d.address for d in box.devices], children)
 
@@ -185,7 +199,7 @@ def _cells(box: Box, width: int, pen: Pen) -> Block:
     """Cores straight in a box, and the caches that are drawn as brackets around theirs."""
     caches = [child for child in box.children if _inline(child)]
     heads = []
-    for name, group in groupby(caches, key=lambda c: cache_title(c.cache) if c.cache else ""):
+    for name, group in groupby(caches, key=lambda c: _cache_name(c, pen)):
         count = len(list(group))
         heads.append(f"{name} around each [ ]" if count > 1 else f"{name} around [ ]")
     if pen.summarise:
@@ -200,7 +214,7 @@ def _summary(box: Box, caches: Sequence[Box], width: int, pen: Pen) -> Block:
     cores = [*box.cores, *(core for cache in caches for core in cache.cores)]
     if not cores:
         return block(lines)
-    for name, group in groupby(caches, key=lambda c: cache_title(c.cache) if c.cache else ""):
+    for name, group in groupby(caches, key=lambda c: _cache_name(c, pen)):
         members = list(group)
         lines.append(((pen.own(f"{len(members)} × {name}"), "cache"),))
     threads = sorted({len(core.cpus) for core in cores})

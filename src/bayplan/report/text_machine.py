@@ -1,10 +1,12 @@
 """A machine drawn in the terminal: boxes with the numbers of their CPUs, then distances and what else is known.
 
-Up to `FULL_CPUS` CPUs every core is a cell; above that cores are counted and equal neighbours drawn once.
+Up to `FULL_CPUS` CPUs every core is a cell; above that cores are counted. Equal neighbours are drawn once there, and on
+machines of more than `FULL_NODES` NUMA nodes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from bayplan.idset import CpuSet, NodeSet
@@ -15,6 +17,9 @@ from bayplan.report.text_boxes import Pen, draw
 from bayplan.report.words import cache_title, machine_counts, spaced
 
 FULL_CPUS = 256
+FULL_NODES = 16
+_FULL_MATRIX = 8
+_FINDINGS_SHOWN = 20
 _MATRIX_CLASSES = 16
 
 
@@ -28,8 +33,9 @@ def machine_lines(machine: Machine, *, width: int, unicode: bool) -> list[Line]:
         unicode=unicode,
         cell=lambda core: ((_cell_text(core, machine), "shared" if _isolated(core, machine) else ""),),
         cell_width=widest,
-        collapse=large,
+        collapse=large or len(machine.nodes) > FULL_NODES,
         summarise=large,
+        alike=lambda core: (len(core.cpus), core.kind, _isolated(core, machine)),
     )
     lines: list[Line] = [
         ((pen.safe(machine.name), "bold"), (f"  {pen.safe(machine.architecture)}", "dim")),
@@ -40,10 +46,21 @@ def machine_lines(machine: Machine, *, width: int, unicode: bool) -> list[Line]:
     lines += draw(root, width, pen).lines
     lines += _marks(machine, width, pen)
     lines += distance_lines(machine, width)
+    return [*lines, *_findings(machine, width, pen)]
+
+
+def _findings(machine: Machine, width: int, pen: Pen) -> list[Line]:
+    """What readers found inconsistent; of findings that differ in numbers alone the first, and how many there are."""
+    kinds: dict[str, list[str]] = {}
     for finding in machine.findings:
         text = f"{pen.safe(finding.place, 120)}: {pen.safe(finding.problem, 400)}"
-        lines += wrap(text, width, first=f"{pen.glyphs.warn} ", style="warn")
-    return lines
+        kinds.setdefault(re.sub(r"[0-9][0-9,-]*", "0", text), []).append(text)
+    lines: list[Line] = []
+    for texts in list(kinds.values())[:_FINDINGS_SHOWN]:
+        more = f" (and {len(texts) - 1} more like it)" if len(texts) > 1 else ""
+        lines += wrap(f"{texts[0]}{more}", width, first=f"{pen.glyphs.warn} ", style="warn")
+    left = len(kinds) - _FINDINGS_SHOWN
+    return lines if left <= 0 else [*lines, ((f"{pen.glyphs.warn} and {left} other findings", "warn"),)]
 
 
 def _cell_text(core: CoreBox, machine: Machine) -> str:
@@ -92,7 +109,7 @@ def distance_lines(machine: Machine, width: int) -> list[Line]:
     size = len(machine.nodes)
     if size < 2 or len(rows) != size or any(len(row) != size for row in rows):
         return []
-    classes = _distance_classes(rows)
+    classes = [[i] for i in range(size)] if size <= _FULL_MATRIX else _distance_classes(rows)
     names = [str(NodeSet(machine.nodes[i].id for i in members)) for members in classes]
     cell = max(*map(len, names), *(len(str(x)) for row in rows for x in row))
     inner = any(len(members) > 1 for members in classes)
