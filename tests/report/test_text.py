@@ -6,12 +6,14 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from bayplan.fleet.plan import Plan
+from bayplan.fleet.plan import Placement, Plan, PlannedNode
 from bayplan.idset import CpuSet
 from bayplan.machine import Finding, Machine
 from bayplan.report.plain import columns
 from bayplan.report.seating import by_node, seating
 from bayplan.report.text import draw_machine, draw_plan
+from bayplan.resources.decision import Decision, Grant
+from bayplan.workload.model import Pod, Request
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 WIDTHS = (60, 80, 100, 160, 250)
@@ -162,11 +164,9 @@ def test_an_empty_plan_and_an_empty_machine_are_drawn() -> None:
 
 
 def test_more_containers_than_letters_get_longer_codes(make_machine: dict[str, Callable[[], Machine]]) -> None:
-    from bayplan.report.seating import Seating
-
     machine = make_machine["eight_nodes"]()
     plan = _crowded(machine)
-    seats: Seating = seating(plan.nodes[0], plan.placements)
+    seats = seating(plan.nodes[0], plan.placements)
     assert len(seats.seats) == 190
     assert len({seat.code for seat in seats.seats}) == 190
     assert {len(seat.code) for seat in seats.seats} == {2}
@@ -175,10 +175,6 @@ def test_more_containers_than_letters_get_longer_codes(make_machine: dict[str, C
 
 
 def _crowded(machine: Machine) -> Plan:
-    from bayplan.fleet.plan import Placement, PlannedNode
-    from bayplan.resources.decision import Decision, Grant
-    from bayplan.workload.model import Pod, Request
-
     placements = tuple(
         Placement(
             pod=Pod(uid=str(i), name=f"p{i}", containers=(Request(name="c", cpu_milli=2000),)),

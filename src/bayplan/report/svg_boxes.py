@@ -17,7 +17,7 @@ from bayplan.machine import Device
 from bayplan.report.layout import Box, BoxKind, CoreBox, like, per_row
 from bayplan.report.plain import columns
 from bayplan.report.seating import FREE, Seat
-from bayplan.report.svg_marks import FAINT, Marks, fitting, letter_of, number, rectangle, safe, words
+from bayplan.report.svg_marks import FAINT, Marks, fitting, letter_of, rectangle, safe, words
 from bayplan.report.words import cache_title, device_text, node_facts, node_title, plural, size, spaced
 
 _PAD, _GAP, _CELL_GAP, _LINE = 8.0, 8.0, 3.0, 16.0
@@ -309,6 +309,3 @@ def described(placed: Placed) -> str:
         waiting += one.children
     names = {"package": "package", "die": "die", "node": "NUMA node", "cache": "shared cache"}
     return ", ".join(plural(counts[kind], noun) for kind, noun in names.items() if kind in counts)
-
-
-__all__ = ["Cell", "Placed", "arrange", "cells_to_try", "described", "number", "paint"]

@@ -327,6 +327,3 @@ def seat_cell(core: CoreBox, text_of: Callable[[int], tuple[str, str]]) -> Line:
         else:
             spans.append((text, style))
     return tuple(spans)
-
-
-__all__ = ["Pen", "device_lines", "draw", "memory_lines", "seat_cell", "title"]

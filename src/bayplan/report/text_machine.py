@@ -1,7 +1,7 @@
 """A machine drawn in the terminal: boxes with the numbers of their CPUs, then distances and what else is known.
 
 Up to `FULL_CPUS` CPUs every core is a cell; above that cores are counted. Equal neighbours are drawn once there, and on
-machines of more than `FULL_NODES` NUMA nodes.
+machines of more than `FULL_BOXES` packages or NUMA nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bayplan.report.text_boxes import Pen, draw
 from bayplan.report.words import cache_title, machine_counts, spaced
 
 FULL_CPUS = 256
-FULL_NODES = 16
+FULL_BOXES = 16
 _FULL_MATRIX = 8
 _FINDINGS_SHOWN = 20
 _MATRIX_CLASSES = 16
@@ -33,7 +33,7 @@ def machine_lines(machine: Machine, *, width: int, unicode: bool) -> list[Line]:
         unicode=unicode,
         cell=lambda core: ((_cell_text(core, machine), "shared" if _isolated(core, machine) else ""),),
         cell_width=widest,
-        collapse=large or len(machine.nodes) > FULL_NODES,
+        collapse=large or max(len(machine.nodes), len(machine.packages)) > FULL_BOXES,
         summarise=large,
         alike=lambda core: (len(core.cpus), core.kind, _isolated(core, machine)),
     )
