@@ -92,6 +92,27 @@ def test_each_container_is_listed_and_its_letter_is_in_the_legend(plan: Plan) ->
         assert re.search(rf"(^| ) {seat.code}  {seat.pod}/app {seat.cpus}( |$)", text, re.MULTILINE)
 
 
+def test_long_names_stay_whole_on_a_line_of_their_own(small_plan: Plan) -> None:
+    name = "payments-gateway-deployment-7d9f8b6c5d-x02lq"
+    first, *others = small_plan.placements
+    renamed = msgspec.structs.replace(
+        first, pod=msgspec.structs.replace(first.pod, name=name, namespace="production-eu")
+    )
+    plan = msgspec.structs.replace(small_plan, placements=(renamed, *others))
+    narrow = draw_plan(plan, width=80).splitlines()
+    at = next(i for i, line in enumerate(narrow) if line.startswith(f"production-eu/{name}"))
+    assert narrow[at + 1].strip() == "Guaranteed, on worker-1"
+    assert narrow[at + 2].split()[:3] == ["app", "1,", "33"]
+    wide = draw_plan(plan, width=160).splitlines()
+    assert wide[0].split()[0] == "pod"
+    assert wide[1].startswith(f"production-eu/{name}  app")
+
+
+def test_devices_leave_the_table_where_it_is_narrow(small_plan: Plan) -> None:
+    assert "    with nvidia.com/gpu: 0000:17:00.0" in draw_plan(small_plan, width=80)
+    assert "nvidia.com/gpu: 0000:17:00.0\n" in draw_plan(small_plan, width=120)
+
+
 def test_who_sits_where_is_drawn(small_plan: Plan) -> None:
     text = draw_plan(small_plan, width=80)
     assert "0-3,32-35       ## AA ·· ··" in text

@@ -1,4 +1,7 @@
-"""Tables in a terminal: columns that fit a width, empty ones left out, long cells wrapped within their column."""
+"""Tables in a terminal: columns that fit a width, empty ones left out, long cells wrapped within their column.
+
+A cell is (safe text, style).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from collections.abc import Sequence
 from bayplan.report.canvas import Line, wrap
 from bayplan.report.plain import columns
 
+Cell = tuple[str, str]
 _LEAST = 10
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]], width: int) -> list[list[Line]]:
-    """One list of lines for the heads and one for each row. A cell is (safe text, style)."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> list[list[Line]]:
+    """One list of lines for the heads and one for each row."""
     used = [i for i in range(len(heads)) if not rows or any(row[i][0] for row in rows)]
     wanted = [max([columns(heads[i]), *(columns(row[i][0]) for row in rows)]) for i in used]
     wide = fitted(wanted, width - 2 * (len(used) - 1))
@@ -19,7 +23,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]], width
     return [_row(cells, wide) for cells in [head, *([row[i] for i in used] for row in rows)]]
 
 
-def natural_width(heads: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> int:
+def natural_width(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> int:
     """Columns that the table would take with no cell wrapped."""
     used = [i for i in range(len(heads)) if any(row[i][0] for row in rows)]
     return sum(max([columns(heads[i]), *(columns(row[i][0]) for row in rows)]) + 2 for i in used) - 2

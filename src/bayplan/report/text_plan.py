@@ -13,18 +13,17 @@ from bayplan.fleet.plan import Placement, Plan, PlannedNode
 from bayplan.report.canvas import ASCII, UNICODE, Line, length, seat_style, trim, wrap
 from bayplan.report.layout import layout
 from bayplan.report.plain import MESSAGE_LIMIT
-from bayplan.report.rows import Row, counted, placement_rows, refusals_by_kind, summary
+from bayplan.report.rows import counted, summary
 from bayplan.report.seating import DOUBLE, FREE, RESERVED, SHARED, Seat, Seating, by_node, seating
-from bayplan.report.table import natural_width, table
+from bayplan.report.table import table
 from bayplan.report.text_boxes import Pen, draw, seat_cell
-from bayplan.report.words import amount, machine_counts, plural, refusal_numbers, spaced
-from bayplan.resources.decision import Notice, Refusal
+from bayplan.report.text_containers import container_lines, kind_lines
+from bayplan.report.words import amount, machine_counts, plural, spaced
+from bayplan.resources.decision import Notice
 
 DRAWN_NODES = 3
-LISTED_REFUSALS = 40
 _COLLAPSE_CPUS = 512
 _NAMES_SHOWN = 6
-_HEADS = ("pod", "container", "QoS", "node", "CPUs", "memory", "huge pages", "devices")
 
 
 def plan_lines(plan: Plan, *, width: int, unicode: bool) -> list[Line]:
@@ -34,9 +33,9 @@ def plan_lines(plan: Plan, *, width: int, unicode: bool) -> list[Line]:
     drawn = len(plan.nodes) <= DRAWN_NODES
     lines: list[Line] = []
     if drawn:
-        lines += _containers(plan, width, pen)
+        lines += container_lines(plan, width, pen)
     elif plan.refused:
-        lines += _by_kind(plan.refused, width, pen)
+        lines += kind_lines(plan.refused, width, pen)
     if drawn:
         for node in plan.nodes:
             lines += [(), *_node(node, seating(node, placed.get(node.name, [])), width, pen)]
@@ -48,82 +47,6 @@ def plan_lines(plan: Plan, *, width: int, unicode: bool) -> list[Line]:
     style = "bad" if plan.refused else "good"
     mark = pen.glyphs.bad if plan.refused else pen.glyphs.good
     return [*lines, (), ((f"{mark} ", style), (summary(plan), "bold"))]
-
-
-def _containers(plan: Plan, width: int, pen: Pen) -> list[Line]:
-    """A table line for each container, what was refused below its pod."""
-    refused = plan.refused
-    listed = len(refused) <= LISTED_REFUSALS
-    shown = [p for p in plan.placements if listed or p.node is not None]
-    pairs = [(placement, row) for placement in shown for row in placement_rows(placement)]
-    one_node = len(plan.nodes) == 1
-    cells = [_table_row(row, one_node, pen) for _, row in pairs]
-    narrow = natural_width(_HEADS, cells) > width
-    if narrow:
-        cells = [[*row[:-2], ("", ""), ("", "")] for row in cells]
-    made = table(_HEADS, cells, width)
-    lines = list(made[0]) if pairs else []
-    for (placement, row), row_lines in zip(pairs, made[1:], strict=True):
-        lines += row_lines
-        if narrow:
-            lines += _also_held(row, width, pen)
-        if row.refusal is not None and row.last:
-            lines += refusal_lines(row.refusal, width, pen)
-            lines += _elsewhere(placement, width, pen)
-    return lines if listed else [*lines, (), *_by_kind(refused, width, pen)]
-
-
-def _also_held(row: Row, width: int, pen: Pen) -> list[Line]:
-    """What a narrow table has no columns for."""
-    held = [text for text in (pen.safe(row.devices, 600), row.hugepages) if text]
-    return wrap("; ".join(held), width, first="    with ", later="         ", style="dim") if held else []
-
-
-def _table_row(row: Row, one_node: bool, pen: Pen) -> list[tuple[str, str]]:
-    parts = [spaced(row.exclusive)] if row.exclusive else []
-    cpus = " + ".join([*parts, "shared"] if row.shared else parts)
-    many = "nodes" if "," in row.memory_nodes or "-" in row.memory_nodes else "node"
-    return [
-        (pen.safe(row.pod, 80), "bold" if row.first else "dim"),
-        (pen.safe(row.container, 60) + (" (init)" if row.passing else ""), ""),
-        (row.qos, "dim"),
-        ("" if one_node else pen.safe(row.node, 40), ""),
-        (f"{pen.glyphs.bad} refused", "bad") if row.refusal else (cpus, "node" if row.exclusive else "dim"),
-        (f"{many} {spaced(row.memory_nodes)}" if row.memory_nodes else "", ""),
-        (row.hugepages, ""),
-        (pen.safe(row.devices, 160), ""),
-    ]
-
-
-def refusal_lines(refusal: Refusal, width: int, pen: Pen) -> list[Line]:
-    """Reason, message, numbers, and what would have to change."""
-    said = f"{pen.safe(refusal.reason)}: {pen.safe(refusal.message, MESSAGE_LIMIT)}"
-    lines = wrap(said, width, first="    ", style="bad")
-    numbers = refusal_numbers(refusal)
-    rule = f"rule {pen.safe(refusal.rule)}" if refusal.rule else ""
-    facts = ", ".join(part for part in (pen.safe(numbers, 200), rule) if part)
-    lines += wrap(facts, width, first="    ", style="dim") if facts else []
-    for remedy in refusal.remedies:
-        lines += wrap(pen.safe(remedy, 600), width, first="    to fit: ", later="            ", style="warn")
-    return lines
-
-
-def _elsewhere(placement: Placement, width: int, pen: Pen) -> list[Line]:
-    """Counts of the other nodes' reasons, where there was more than one node."""
-    if sum(placement.refused_nodes.values()) < 2:
-        return []
-    counts = ", ".join(f"{pen.safe(reason)} on {plural(n, 'node')}" for reason, n in placement.refused_nodes.items())
-    return wrap(counts, width, first="    ", style="dim")
-
-
-def _by_kind(refused: Sequence[Placement], width: int, pen: Pen) -> list[Line]:
-    lines: list[Line] = [((f"{plural(len(refused), 'pod')} refused", "bad"),)]
-    for refusal, pods in refusals_by_kind(refused):
-        names = ", ".join(pen.safe(p.pod.full_name, 80) for p in pods[:_NAMES_SHOWN])
-        more = f" and {counted(len(pods) - _NAMES_SHOWN)} more" if len(pods) > _NAMES_SHOWN else ""
-        lines += wrap(f"{plural(len(pods), 'pod')}: {names}{more}", width, first=f"  {pen.glyphs.bad} ", later="    ")
-        lines += refusal_lines(refusal, width, pen)
-    return lines
 
 
 def _node(node: PlannedNode, seats: Seating, width: int, pen: Pen) -> list[Line]:
