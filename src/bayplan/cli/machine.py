@@ -55,7 +55,7 @@ def show(source: str, counts: bool, output: str, look: Look) -> int:
         from bayplan.report import text
 
         sys.stdout.write(text.draw_machine(machine, width=look.width, color=look.color, unicode=look.unicode))
-    for finding in machine.findings if not counts else ():
+    for finding in machine.findings if output in ("json", "yaml", "svg") else ():
         print(f"note: {finding.place}: {finding.problem}", file=sys.stderr)
     return OK
 
