@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import typer.core
-from click import Context as ClickContext
 
 from bayplan import __version__
 
@@ -50,7 +49,7 @@ class Order(StrEnum):
 class _MachineGroup(typer.core.TyperGroup):
     """`bayplan machine SOURCE` shows it: what is no command of the group is a source."""
 
-    def parse_args(self, ctx: ClickContext, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ("--help", "-h")):
             args = [SHOW, *args]
         return super().parse_args(ctx, args)
@@ -126,7 +125,7 @@ Color = Annotated[
 Ascii = Annotated[bool, typer.Option("--ascii", help="No box characters.")]
 Width = Annotated[int | None, typer.Option("--width", min=60, max=1000, help="Columns to draw in.")]
 Manifests = Annotated[
-    list[str], typer.Argument(help="Manifests: files, folders, or - for standard input.", metavar="MANIFEST...")
+    list[str], typer.Argument(help="Manifests: files, folders, or - for standard input.", metavar="MANIFEST")
 ]
 KubeletConfig = Annotated[
     str | None, typer.Option("--kubelet-config", "-k", help="A KubeletConfiguration file for the machine.")
@@ -135,6 +134,12 @@ Cluster = Annotated[
     str | None, typer.Option("--cluster", "-c", help="A cluster file, or nodes from `kubectl get nodes -o yaml`.")
 ]
 PolicyName = Annotated[str, typer.Option("--policy", help="The policy that places containers on a node.")]
+Hugepages = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hugepages", help="Plan as if the machine had them: 1Gi=16 (spread over nodes) or 1Gi=8@0; can be repeated."
+    ),
+]
 ModeOption = Annotated[
     Mode | None,
     typer.Option(
@@ -186,6 +191,7 @@ def plan(
     machine: MachineOption = None,
     kubelet_config: KubeletConfig = None,
     cluster: Cluster = None,
+    hugepages: Hugepages = None,
     output: Annotated[PlanFormat, typer.Option("--output", "-o", help="How to write the plan.")] = PlanFormat.text,
     policy: PolicyName = "kubelet",
     mode: ModeOption = None,
@@ -199,7 +205,7 @@ def plan(
     from bayplan.cli import plan as command
     from bayplan.cli.machine import Look
 
-    inputs = command.Inputs(manifests, machine, kubelet_config, cluster, policy, mode, order, quiet)
+    inputs = command.Inputs(manifests, machine, kubelet_config, cluster, hugepages or [], policy, mode, order, quiet)
     return command.plan(inputs, output.value, Look.of(color, ascii_only, width))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bayplan.errors import InputError
@@ -15,6 +15,7 @@ from bayplan.fleet.node import FleetNode
 from bayplan.hub.hub import Hub
 from bayplan.idset import NodeSet
 from bayplan.machine import Machine
+from bayplan.machine.hugepages import with_hugepages
 from bayplan.policies.kubelet.allocatable import node_allocatable
 from bayplan.policies.kubelet.configuration import (
     ConfigurationFile,
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 class Assembly:
     """Builds nodes; machines and configurations that several nodes name are read once. Gathers notes."""
 
-    def __init__(self, policy: str, exact: bool | None) -> None:
+    def __init__(self, policy: str, exact: bool | None, hugepages: Sequence[str] = ()) -> None:
         self._policy = policy
+        self._hugepages = hugepages
         self._exact = exact
         self._machines: dict[str, Machine] = {}
         self._configurations: dict[str, ConfigurationFile] = {}
@@ -110,7 +112,11 @@ class Assembly:
 
     def _machine(self, source: str) -> Machine:
         if source not in self._machines:
-            self._machines[source] = open_machine(source)
+            machine = open_machine(source)
+            try:
+                self._machines[source] = with_hugepages(machine, self._hugepages) if self._hugepages else machine
+            except InputError as error:
+                raise error.within(source=source) from error
         return self._machines[source]
 
     def _configuration(self, named: str | InlineConfiguration | None, folder: str) -> KubeletConfiguration:

@@ -28,6 +28,7 @@ class Inputs(NamedTuple):
     machine: str | None
     kubelet_config: str | None
     cluster: str | None
+    hugepages: list[str]
     policy: str
     mode: str | None
     order: str
@@ -56,7 +57,7 @@ def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
     from bayplan.workload import manifests
 
     exact = {None: None, "exact": True, "safe": False}[inputs.mode]
-    assembly = Assembly(inputs.policy, exact)
+    assembly = Assembly(inputs.policy, exact, inputs.hugepages)
     if inputs.cluster is None:
         nodes = [assembly.single(inputs.machine or "live", inputs.kubelet_config)]
     else:
