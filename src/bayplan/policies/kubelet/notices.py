@@ -6,7 +6,7 @@ Names are stable. The project's account of the kubelet, chapter 11, tells of eac
 from __future__ import annotations
 
 from bayplan.idset import CpuSet
-from bayplan.policies.kubelet.admission import Kubelet
+from bayplan.policies.kubelet.admission import Kubelet, stranded
 from bayplan.policies.kubelet.cpus import whole_cpus
 from bayplan.policies.kubelet.state import State
 from bayplan.resources.decision import Notice
@@ -15,6 +15,7 @@ from bayplan.workload.model import Pod, Request
 DOUBLE_GRANT = "kubelet-double-grant"
 RESERVED_GRANT = "kubelet-reserved-grant"
 WRONG_SIZE = "kubelet-wrong-size"
+EMPTY_POOL = "kubelet-empty-pool"
 HANGS = "kubelet-hangs"
 PANICS = "kubelet-panics"
 NO_PREFERENCE = "kubelet-memory-no-preference"
@@ -24,12 +25,16 @@ MAX_WALKED_NODES = 10
 
 
 def defects(kubelet: Kubelet, before: State, after: State, pod: Pod) -> tuple[Notice, ...]:
-    """What is wrong with the exclusive CPUs that an admission gave."""
+    """What is wrong with the CPUs after an admission."""
     found: list[Notice] = []
     for container in pod.all_containers:
         cpus = after.assigned.get(pod.uid, {}).get(container.name)
         if cpus is not None:
             found += _container_defects(kubelet, before, after, pod, container, cpus)
+    names = stranded(after)
+    if names:
+        message = f"this kubelet would leave no CPU to the shared pool, in which {names[0]} runs"
+        found.append(Notice(name=EMPTY_POOL, message=message))
     return tuple(found)
 
 
