@@ -24,11 +24,11 @@ class HubStates:
 
     def at_start(self, nodes: Sequence[FleetNode]) -> list[int]:
         """For each node the state it is in: the same for empty ones of one policy and machine."""
-        empty: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        empty: dict[tuple[int, int, tuple[type, ...]], int] = {}
         states = []
         for node in nodes:
             hub = node.hub
-            kind = (id(hub.policy), id(hub.machine), tuple(id(plugin) for plugin in hub.plugins))
+            kind = (id(hub.policy), id(hub.machine), tuple(type(plugin) for plugin in hub.plugins))
             states.append(self.fresh() if hub.ledger.pods else empty.setdefault(kind, self._next))
             self._next = max(self._next, states[-1] + 1)
         return states
