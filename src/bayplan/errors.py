@@ -32,11 +32,11 @@ class InputError(BayplanError):
         super().__init__(problem)
 
     def __str__(self) -> str:
-        """`source: place: problem: value (expected ...)`, leaving out what is not known."""
+        """`source: place: problem: value (expected ...)`, leaving out what is not known; one line, and printable."""
         head = ": ".join(part for part in (self.source, self.place, self.problem) if part)
         shown = "" if self.value is ... else f": {shorten(self.value)}"
         tail = f" (expected {self.expected})" if self.expected else ""
-        return f"{head}{shown}{tail}"
+        return _escaped(f"{head}{shown}{tail}")
 
     def within(self, *, source: str = "", place: str = "") -> InputError:
         """The same error seen from outside: `place` goes before the place it has, `source` fills an empty one."""
@@ -58,5 +58,10 @@ def shorten(value: object) -> str:
         text = repr(value)
     except ValueError:  # an int of more than 4300 digits refuses to be printed
         text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
-    text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    text = _escaped(text)
     return text if len(text) <= MAX_SHOWN_VALUE else f"{text[: MAX_SHOWN_VALUE - 3]}..."
+
+
+def _escaped(text: str) -> str:
+    """No line ends and no terminal escapes: names of fields and files come from the input too."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -25,9 +25,10 @@ from bayplan.policies.kubelet.hints import Hints, Listed, NoPreference
 from bayplan.policies.kubelet.memory import SeenNode
 from bayplan.policies.kubelet.merge import merge, merge_single_node
 from bayplan.policies.kubelet.packed import AllocationError, take_packed
-from bayplan.policies.kubelet.settings import DeviceUnit, MemoryReservation, Settings, StartError
+from bayplan.policies.kubelet.settings import MemoryReservation, Settings, StartError
 from bayplan.policies.kubelet.state import KubeletPanicError, State
 from bayplan.policies.kubelet.topology import CpuTopology, SeenCpu
+from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.model import Pod, PodResources, Request
 
 SHOWN = 10

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from bayplan.errors import BayplanError
 from bayplan.hub.ledger import Contents, Entry, Ledger
 from bayplan.machine import Machine
@@ -67,6 +69,11 @@ class Hub:
         proposal = self.policy.restore(pods, grants)
         holdings = self._take(self.ledger.contents.holdings, grants, tolerated=proposal.tolerated)
         self.ledger.contents = Contents(pods, grants, proposal.pools, holdings, proposal.memo)
+
+    def advise(self, pod: Pod, refusal: Refusal) -> Refusal:
+        """The refusal with what would have to change for the pod to be admitted; may take its time."""
+        found = self.policy.remedies(self.ledger.view, pod, refusal)
+        return msgspec.structs.replace(refusal, remedies=(*refusal.remedies, *found))
 
     def effects(self, decision: Decision) -> tuple[Effects, ...]:
         """For the pod of an admitted decision, and for all containers whose shared CPUs it may have changed."""

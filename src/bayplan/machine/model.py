@@ -47,7 +47,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Core(msgspec.Struct, frozen=True, kw_only=True):
-    """A physical core. `id` is its smallest online CPU; `core_id` the number the kernel gives, unique in a die."""
+    """A physical core. `id` is its smallest online CPU; `core_id` the number the kernel gives, unique in a die.
+
+    Where the kernel tells no cores every CPU is one, with `core_id` -1; where it tells no packages, `package` is 0 and
+    the machine lists none.
+    """
 
     id: int
     core_id: int

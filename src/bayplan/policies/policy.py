@@ -13,13 +13,29 @@ from typing import Any, Protocol
 import msgspec
 
 from bayplan.idset import CpuSet
-from bayplan.resources.decision import Decision, Grant
+from bayplan.machine import Machine
+from bayplan.resources.decision import Decision, Grant, Refusal
+from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.model import Pod
 
 ENTRY_POINTS = "bayplan.policies"
 
 Memo = Any
 """A policy's own value; never changed in place once given out."""
+
+
+class NodeSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told to a policy of the node it is for.
+
+    `configuration` is in the policy's own form (for the kubelet policy a `KubeletConfiguration`; None: defaults).
+    `devices` are those that device plugins offer, by extended resource. `allocatable` is what pods may request in
+    all, by resource; empty: not limited. `exact`: answer as the system that the policy stands for, faults included.
+    """
+
+    configuration: Any = None
+    devices: Mapping[str, tuple[DeviceUnit, ...]] = {}
+    allocatable: Mapping[str, int] = {}
+    exact: bool = False
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +63,13 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy(Protocol):
-    """How to choose on one machine."""
+    """How to choose on one machine. A class of policies is called with (Machine, NodeSetup)."""
 
     name: str
+    reserved: CpuSet
+    settings: Mapping[str, str]
+
+    def __init__(self, machine: Machine, setup: NodeSetup) -> None: ...
 
     def begin(self) -> Proposal:
         """The pools and memo of a node without pods."""
@@ -65,6 +85,9 @@ class Policy(Protocol):
 
     def release(self, view: View, uid: str) -> Proposal:
         """A pod is gone."""
+
+    def remedies(self, view: View, pod: Pod, refusal: Refusal) -> tuple[str, ...]:
+        """What would have to change for a refused pod to be admitted, each in words. May take its time."""
 
     def restore(self, pods: Mapping[str, Pod], grants: Mapping[str, tuple[Grant, ...]]) -> Proposal:
         """Pools and memo of a node on which these pods hold these grants. Raises `BayplanError` if that cannot be."""

@@ -53,10 +53,10 @@ class CpuResource:
 
     def give_back(self, machine: Machine, holdings: CpuHoldings, grant: Grant) -> CpuHoldings:
         """See `ResourcePlugin.give_back`."""
-        if not grant.exclusive:
-            return holdings
-        own = holdings.pods[grant.pod]
+        own = holdings.pods.get(grant.pod, ())
         rest = tuple(g for g in own if g.container != grant.container)
+        if len(rest) == len(own):
+            return holdings
         pods = dict(holdings.pods)
         if rest:
             pods[grant.pod] = rest

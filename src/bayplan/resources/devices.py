@@ -6,10 +6,20 @@ from collections.abc import Mapping
 
 import msgspec
 
+from bayplan.idset import NodeSet
 from bayplan.machine import Machine
 from bayplan.resources.decision import Grant
 from bayplan.resources.effects import Effects
 from bayplan.resources.plugin import ConflictError
+
+
+class DeviceUnit(msgspec.Struct, frozen=True, kw_only=True):
+    """A device as its plugin offers it to a node. `nodes` None: no topology given."""
+
+    id: str
+    nodes: NodeSet | None = None
+    healthy: bool = True
+
 
 DeviceHoldings = Mapping[tuple[str, str], tuple[Grant, ...]]
 """(resource, device) -> the grants that hold it, all of one pod."""
@@ -56,11 +66,11 @@ class DeviceResource:
         for granted in grant.devices:
             for device in granted.ids:
                 key = (granted.resource, device)
-                rest = tuple(h for h in new[key] if h.container != grant.container)
+                rest = tuple(h for h in new.get(key, ()) if h != grant)
                 if rest:
                     new[key] = rest
                 else:
-                    del new[key]
+                    new.pop(key, None)
         return new
 
     def effects(self, machine: Machine, grant: Grant, effects: Effects) -> Effects:

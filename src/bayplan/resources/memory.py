@@ -56,9 +56,11 @@ class MemoryResource:
         new = dict(holdings)
         for block in grant.memory:
             key = (block.type, block.nodes.mask)
-            new[key] -= block.bytes
-            if not new[key]:
-                del new[key]
+            left = new.get(key, 0) - block.bytes
+            if left > 0:
+                new[key] = left
+            else:
+                new.pop(key, None)
         return new
 
     def effects(self, machine: Machine, grant: Grant, effects: Effects) -> Effects:

@@ -46,7 +46,7 @@ class ResourcePlugin(Protocol):
         """The holdings with this grant among them. Raises `ConflictError`."""
 
     def give_back(self, machine: Machine, holdings: Holdings, grant: Grant) -> Holdings:
-        """The holdings without a grant that was taken."""
+        """The holdings without a grant. One that was never taken changes nothing."""
 
     def effects(self, machine: Machine, grant: Grant, effects: Effects) -> Effects:
         """The effects with this resource's part filled in."""

@@ -62,11 +62,12 @@ class Kubelet:
     """
 
     def __init__(self, seen: Seen, settings: Settings, *, exact: bool) -> None:
+        self.seen = seen
         self.settings = settings
         self.exact = exact
         ids = tuple(node.id for node in seen.nodes)
         self._full = sum(1 << node for node in ids)
-        options = parse_topology_options(settings, len(ids), distances_known=bool(seen.distances))
+        options = parse_topology_options(settings, len(ids), distances_known=bool(seen.distances), exact=exact)
         self._distances = _by_id(ids, seen.distances) if options.closest else None
         # On ids with gaps the kubelet's distance table is read past its end, which only its own walk tells.
         gaps = ids != tuple(range(len(ids)))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bayplan.policies.kubelet.hints import Cover, Hints, NoPreference, Sum, Up
-from bayplan.policies.kubelet.settings import DeviceUnit, Settings
+from bayplan.policies.kubelet.settings import Settings
 from bayplan.policies.kubelet.state import State, unexpected
+from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.model import Pod, Request
 
 _EMPTY: frozenset[str] = frozenset()

@@ -127,6 +127,12 @@ class MemoryManager:
         else:
             del state.blocks[pod]
 
+    def reinstate(self, state: State, pod: str, container: str, blocks: tuple[Block, ...]) -> None:
+        """Enter blocks that a container is known to hold."""
+        for block in blocks:
+            self._put(state, block, block.size)
+        state.blocks[pod] = {**state.blocks.get(pod, {}), container: blocks}
+
     def start_container(self, state: State, pod: Pod, container: str) -> None:
         """Init containers have ended when a later container starts: their blocks go back (their CPUs do not)."""
         for earlier in pod.init:

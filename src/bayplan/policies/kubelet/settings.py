@@ -12,9 +12,10 @@ from collections.abc import Mapping
 import msgspec
 
 from bayplan.errors import BayplanError
-from bayplan.idset import CpuSet, NodeSet
+from bayplan.idset import CpuSet
 from bayplan.policies.kubelet.packed import CpuOptions
 from bayplan.quantity import format_bytes
+from bayplan.resources.devices import DeviceUnit
 
 TRUE = ("1", "t", "T", "TRUE", "true", "True")
 FALSE = ("0", "f", "F", "FALSE", "false", "False")
@@ -47,14 +48,6 @@ class StartError(BayplanError):
         self.stage = stage
         self.message = message
         super().__init__(f"{stage} manager: {message}")
-
-
-class DeviceUnit(msgspec.Struct, frozen=True, kw_only=True):
-    """A device as its plugin lists it. `nodes` None: no topology given."""
-
-    id: str
-    nodes: NodeSet | None = None
-    healthy: bool = True
 
 
 class MemoryReservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,8 +109,13 @@ def parse_cpu_options(settings: Settings, *, exact: bool) -> CpuOptions:
     )
 
 
-def parse_topology_options(settings: Settings, node_count: int, *, distances_known: bool) -> TopologyOptions:
-    """The Topology manager's options for a machine of so many nodes, or `StartError`. Policy none checks nothing."""
+def parse_topology_options(
+    settings: Settings, node_count: int, *, distances_known: bool, exact: bool
+) -> TopologyOptions:
+    """The Topology manager's options for a machine of so many nodes, or `StartError`. Policy none checks nothing.
+
+    The limit on the number of nodes guards the kubelet against its own walk; it holds in `exact` only.
+    """
     if settings.topology_policy == "none":
         return TopologyOptions()
     closest, max_nodes = False, _DEFAULT_MAX_NODES
@@ -130,7 +128,7 @@ def parse_topology_options(settings: Settings, node_count: int, *, distances_kno
             raise StartError("topology", f'unknown Topology Manager Policy option: "{name}"')
     if closest and not distances_known:
         raise StartError("topology", "cannot discover NUMA topology: error getting NUMA distances from cadvisor")
-    if node_count > max_nodes:
+    if exact and node_count > max_nodes:
         raise StartError("topology", f"unsupported on machines with more than {max_nodes} NUMA Nodes")
     if settings.topology_policy not in ("best-effort", "restricted", "single-numa-node"):
         raise StartError("topology", f'unknown policy: "{settings.topology_policy}"')
