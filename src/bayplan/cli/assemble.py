@@ -108,6 +108,8 @@ class Assembly:
             allocatable={**setup.allocatable, **_offered(policy)},
             settings=dict(policy.settings),
             notices=notices,
+            reserved=policy.reserved,
+            exact_kubelet=setup.exact and kubelet is not None,
         )
 
     def _machine(self, source: str) -> Machine:
