@@ -123,7 +123,8 @@ def admit(hub: Hub, pod: Pod, rng: random.Random) -> None:
     before, free = picture(hub), hub.free()
     decision = hub.admit(pod)
     if not decision.admitted:
-        assert not decision.grants
+        assert decision.refusal is not None
+        assert decision.refusal.reason != "ResourceConflict", "the policy proposed what cannot be"
         assert picture(hub) == before, "a refusal changed something"
         return
     right_grants(hub, pod, decision)
