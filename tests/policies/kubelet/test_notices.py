@@ -59,6 +59,15 @@ def test_a_hybrid_core_is_handed_out_twice(build: Build) -> None:
     safe.check()
 
 
+def test_a_core_is_handed_out_twice_within_a_pod(build: Build) -> None:
+    containers = [build.container(name, cpus=n) for name, n in (("a", 1), ("b", 2), ("c", 2))]
+    machine = build.machine([1, 1, 2, 1, 2])
+    decision = build.hub(machine, exact=True).admit(build.pod("p", *containers))
+    assert warned(decision) == ["kubelet-double-grant"]
+    assert "CPUs 2 to default/p, container c, exclusive as they are to default/p/b" in decision.warnings[0].message
+    assert build.hub(machine).admit(build.pod("p", *containers)).warnings == ()
+
+
 def test_the_kubelet_hangs_and_later_pods_are_refused(build: Build) -> None:
     machine = build.machine(*[[2, 2, 2]] * 4)
     node = {"options": [FULL_CORES, DISTRIBUTE_NODES], "reserved": "0,6,12,18"}
