@@ -30,7 +30,7 @@ class Shapes:
     """The shapes met so far, each worked out once."""
 
     def __init__(self) -> None:
-        self._encode = msgspec.msgpack.Encoder(order="deterministic").encode
+        self._encode = msgspec.msgpack.Encoder().encode
         self._needs: dict[bytes, PodNeeds] = {}
         self._wishes: dict[bytes, Wishes] = {}
 
