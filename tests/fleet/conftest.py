@@ -11,7 +11,7 @@ from bayplan.fleet.node import FleetNode
 from bayplan.hub.hub import Hub
 from bayplan.idset import CpuSet
 from bayplan.machine import Machine, MemoryNode
-from bayplan.policies.policy import Proposal, View
+from bayplan.policies.policy import NodeSetup, Proposal, View
 from bayplan.resources.cpu import CpuResource
 from bayplan.resources.decision import Choice, Decision, Grant, Notice, Refusal
 from bayplan.workload.model import Pod, Request
@@ -31,9 +31,12 @@ class SimplePolicy:
     """Refuses pods labelled `refuse`, the second of those labelled `alone`, and hangs, with a warning, on `hang`."""
 
     name = "simple"
+    reserved = CpuSet([0])
+    settings: Mapping[str, str] = {"kind": "simple"}
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine = MACHINE, setup: NodeSetup | None = None) -> None:
         self.asked = 0
+        self.advised = 0
 
     def begin(self) -> Proposal:
         return Proposal(pools={"shared": ONLINE}, memo=None)
@@ -59,6 +62,10 @@ class SimplePolicy:
 
     def release(self, view: View, uid: str) -> Proposal:
         return Proposal(grants={uid: ()}, pools=view.pools, memo=view.memo)
+
+    def remedies(self, view: View, pod: Pod, refusal: Refusal) -> tuple[str, ...]:
+        self.advised += 1
+        return (f"ask for less than {pod.uid}",)
 
     def restore(self, pods: Mapping[str, Pod], grants: Mapping[str, tuple[Grant, ...]]) -> Proposal:
         raise NotImplementedError

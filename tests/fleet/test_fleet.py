@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bayplan.errors import InputError
-from bayplan.fleet.fleet import LISTED_NODES, MOST_PLAIN_NODES, Fleet
+from bayplan.fleet.fleet import LISTED_NODES, MOST_ADVISED, MOST_PLAIN_NODES, Fleet
 from bayplan.fleet.node import FleetNode
 from bayplan.fleet.node_fields import Taint
 from bayplan.hub.hub import UnknownPodError
@@ -83,7 +83,7 @@ def test_one_short_resource_everywhere_is_told_in_numbers(
     assert refusal is not None
     assert refusal.message == "0/2 nodes are available: 2 Insufficient cpu."
     assert (refusal.resource, refusal.asked, refusal.free) == ("cpu", 8000, 7000)
-    assert "ask for at most 7000 of cpu, which is all that node b offers to pods" in refusal.remedies
+    assert refusal.remedies == ("ask for at most 7000 of cpu, or add a node that has so much of it free",)
 
 
 def test_a_cordoned_node_takes_pods_that_tolerate_it(make_node: NodeMaker, make_pod: PodMaker, plain: bool) -> None:
@@ -121,7 +121,9 @@ def test_what_is_not_told_is_not_counted_and_what_is_not_there_is_not_there(
     big = Request(name="c", cpu_milli=2**62, memory_bytes=2**63 - 1, ephemeral_bytes=1)
     assert fleet.place(make_pod("p", containers=(big,))).node == "n"
     huge = Request(name="c", cpu_milli=1, hugepages={2**21: 2**21})
-    refusal = fleet.place(make_pod("q", containers=(huge,))).refusal
+    assert fleet.place(make_pod("q", containers=(huge,))).node == "n"
+    fleet = Fleet([make_node("n", allocatable={"cpu": 1})], plain=plain)
+    refusal = fleet.place(make_pod("r", containers=(huge,))).refusal
     assert refusal is not None
     assert refusal.message == "0/1 nodes are available: 1 Insufficient hugepages-2Mi."
 
@@ -169,6 +171,7 @@ def test_with_one_node_its_own_refusal_is_the_answer(make_node: NodeMaker, make_
     placement = Fleet([make_node()], plain=plain).place(make_pod(labels={"refuse": ""}))
     assert placement.refusal is not None
     assert (placement.refusal.reason, placement.refusal.rule) == ("TopologyAffinityError", "simple/refuse")
+    assert placement.refusal.remedies == ("ask for less than uid-p",)
 
 
 def test_of_many_empty_nodes_of_one_kind_one_is_asked(
@@ -183,6 +186,19 @@ def test_of_many_empty_nodes_of_one_kind_one_is_asked(
     fleet.place(make_pod("changes-one", cpu=1))
     fleet.place(make_pod("again", labels={"refuse": ""}))
     assert policy.asked == 3
+
+
+def test_advice_is_sought_once_for_pods_that_are_alike_and_not_without_end(
+    make_node: NodeMaker, make_pod: PodMaker, simple_policy: Any, plain: bool
+) -> None:
+    policy = simple_policy()
+    fleet = Fleet([make_node("a", policy), make_node("b", policy)], plain=plain)
+    placements = [fleet.place(make_pod(f"p{i}", labels={"refuse": ""})) for i in range(5)]
+    assert policy.advised == 1
+    assert all(p.refusal and p.refusal.remedies == ("ask for less than uid-p0",) for p in placements)
+    for i in range(2 * MOST_ADVISED):
+        fleet.place(make_pod(f"q{i}", cpu=i + 1, labels={"refuse": ""}))
+    assert policy.advised == MOST_ADVISED
 
 
 def test_nodes_that_went_through_the_same_are_alike_until_one_loses_a_pod(

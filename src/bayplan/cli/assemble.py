@@ -29,7 +29,6 @@ from bayplan.policies.kubelet.notices import walking
 from bayplan.policies.kubelet.settings import StartError
 from bayplan.policies.policy import NodeSetup, Policy
 from bayplan.resources.devices import DeviceUnit
-from bayplan.resources.plugin import ResourcePlugin
 from bayplan.workload.notes import Note
 
 if TYPE_CHECKING:
@@ -46,10 +45,11 @@ class Assembly:
         self._machines: dict[str, Machine] = {}
         self._configurations: dict[str, ConfigurationFile] = {}
         self._policies: dict[tuple[object, ...], Policy] = {}
-        self._plugins: tuple[ResourcePlugin, ...] = load_resources()
+        resources = load_resources()
+        self._plugins = resources.found
         self._defaults = KubeletConfiguration()
         self._inline: list[KubeletConfiguration] = []
-        self.notes: list[Note] = []
+        self.notes = [Note(name="plugin-not-loaded", message=str(problem)) for problem in resources.problems]
 
     def single(self, machine: str, kubelet_config: str | None) -> FleetNode:
         """One node that is just this machine. Raises `InputError` if its kubelet would not start."""

@@ -148,7 +148,9 @@ class ColumnTable:
     def most_free(self, resource: str) -> int | None:
         """See `Table.most_free`."""
         column = self._free.get(resource)
-        most = 0 if column is None else int(column.max())
+        if column is None:
+            return None if any(node.free(resource) is None for node in self._nodes) else 0
+        most = int(column.max())
         return None if most >= _UNLIMITED else max(0, most)
 
     def _write(self, index: int) -> None:
@@ -165,7 +167,8 @@ class ColumnTable:
     def _short(self, resource: str, asked: int) -> Bools:
         column = self._free.get(resource)
         if column is None:
-            return np.full(len(self._nodes), resource != "ephemeral-storage", np.bool_)
+            # No node tells of it, so that there is none, or no limit.
+            return np.array([node.free(resource) is not None for node in self._nodes], np.bool_)
         # More than the largest amount that is told: never there, unless nothing is told.
         return column < min(asked, _UNLIMITED)
 

@@ -39,6 +39,8 @@ from bayplan.workload.model import Pod
 MOST_PLAIN_NODES = 8
 # Beyond so many nodes, a refusal lists only the first of each kind.
 LISTED_NODES = 16
+# What would have to change is found by trying, which takes its time: of so many refusals, not of thousands.
+MOST_ADVISED = 100
 
 
 class Fleet:
@@ -67,6 +69,7 @@ class Fleet:
         self._shapes = Shapes()
         self._states = HubStates()
         self._known = KnownRefusals()
+        self._advice: dict[tuple[bytes, int], Refusal] = {}
         self._where = {uid: i for i, node in enumerate(self.nodes) for uid in node.hub.ledger.pods}
         self._table = _table(self.nodes, self._states.at_start(self.nodes), pack=pack, plain=plain)
 
@@ -173,7 +176,7 @@ class Fleet:
         objection = kubelet_refusal(node, shape.needs, labelled.wishes if labelled else None)
         decision = self._ask(index, pod, shape)
         if decision.refusal is not None:
-            return _refused_by(pod, node, decision.refusal, decision)
+            return _refused_by(pod, node, self._advised(index, pod, shape, decision.refusal), decision)
         if objection is None:
             return _placed(pod, node, decision, ())
         self.release(pod.uid)
@@ -200,14 +203,16 @@ class Fleet:
     def _nowhere(
         self, pod: Pod, shape: Shape, survey: Survey, first: int | None, asked: dict[int, Decision]
     ) -> Placement:
-        nodes = self.nodes
-        answers = self._answers(survey, shape, asked)
         own = self._decision(first, shape, asked)
+        if first is not None and own is not None and own.refusal is not None:
+            own = msgspec.structs.replace(own, refusal=self._advised(first, pod, shape, own.refusal))
+            asked[first] = own
         notices = self._notices(first, shape, asked)
-        if len(nodes) == 1 and own is not None and own.refusal is not None:
+        answers = self._answers(survey, shape, asked)
+        if len(self.nodes) == 1 and own is not None and own.refusal is not None:
             refusal = own.refusal
         else:
-            refusal = self._with_most_free(summary(len(nodes), list(answers.values())))
+            refusal = summary(len(self.nodes), list(answers.values()), self._table.most_free)
         return Placement(
             pod=pod,
             refusal=refusal,
@@ -225,8 +230,10 @@ class Fleet:
                 answers[first] = self._answer(first, size, shape, asked)
                 continue
             refusal = self._hub_refusal(first, shape, asked)
-            known = firsts.setdefault((refusal.reason, refusal.message), first)
-            answers[known] = hub_answer(size + (answers[known].nodes if known in answers else 0), refusal)
+            same = firsts.setdefault((refusal.reason, refusal.message), first)
+            before = answers.get(same, hub_answer(0, refusal))
+            fuller = max(before.refusal, refusal, key=lambda r: len(r.remedies))
+            answers[same] = hub_answer(before.nodes + size, fuller)
         return answers
 
     def _elsewhere(
@@ -266,11 +273,14 @@ class Fleet:
             return ()
         return (would_bind(self.nodes[first].name, decision.refusal),)
 
-    def _with_most_free(self, refusal: Refusal) -> Refusal:
-        """The numbers of a resource that all nodes lack, with what the best of them has."""
-        if not refusal.resource or not refusal.message.endswith(f"Insufficient {refusal.resource}."):
-            return refusal
-        return msgspec.structs.replace(refusal, free=self._table.most_free(refusal.resource))
+    def _advised(self, index: int, pod: Pod, shape: Shape, refusal: Refusal) -> Refusal:
+        """The refusal with what would have to change; pods of one shape are told the same."""
+        key = (shape.key, self._table.state(index))
+        if key not in self._advice:
+            if len(self._advice) >= MOST_ADVISED:
+                return refusal
+            self._advice[key] = self.nodes[index].hub.advise(pod, refusal)
+        return self._advice[key]
 
     def _known_of(self, key: bytes) -> dict[int, Decision]:
         """State -> refusal of pods of this shape. Once in a while, those of states that no hub is in are forgotten."""

@@ -1,6 +1,8 @@
 """What a kubelet itself checks of a pod that is bound to it, beside its resource managers: its general filter.
 
 It runs after the managers, for every pod, whoever bound it; where the scheduler chose the node it has nothing to say.
+The kubelet policy looks at resources so too; here the same is done whatever the node's policy is, labels and taints
+with it.
 Facts: pkg/kubelet/lifecycle/predicate.go (extended resources that the node does not have are ignored; of the taints
 only NoExecute counts; only the first reason is told), Kubernetes 1.36. Preemption for critical pods is not considered.
 """

@@ -18,17 +18,18 @@ from bayplan.resources.decision import Notice
 PODS = "pods"
 # More than this is taken for this, so that amounts can be held and added in 64 bits.
 LARGEST_TOLD = 2**62
-# A machine may not tell these; then nobody counts them. Huge pages and devices that are not listed are not there.
+# A node may not tell these; then nobody counts them. Huge pages and devices that are not listed are not there.
 MAY_BE_UNTOLD = frozenset({"cpu", "memory", "ephemeral-storage", PODS})
 
 
 class FleetNode:
     """One node.
 
-    `allocatable` is by Kubernetes resource: millicores, bytes, pieces; cpu, memory, ephemeral-storage and pods that
-    are missing from it are taken for unlimited, anything else for absent. `requested` is what its pods request, with
-    their number under `pods`. `exact_kubelet`: its policy answers as a real kubelet, so that a refusal after the
-    scheduler's choice is what a real cluster would see. `reserved` and `settings` are for people (see `PlannedNode`).
+    `allocatable` is by Kubernetes resource: millicores, bytes, pieces. Of cpu, memory, ephemeral-storage and pods, what
+    is missing from it is taken for unlimited; devices for absent; huge pages for absent unless it tells nothing at
+    all. `requested` is what its pods request, with their number under `pods`. `exact_kubelet`: its policy answers as
+    a real kubelet, so that a refusal after the scheduler's choice is what a real cluster would see (None: if the
+    policy says so itself, by an attribute `exact`). `settings` are for people (None: those of the policy).
 
     Pods that are in the hub's ledger already are counted. From then on the hub is the fleet's: nobody else may admit
     or release. Nodes that share one policy object and one machine object are known to be alike, which saves asking.
@@ -45,8 +46,7 @@ class FleetNode:
         allocatable: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
         notices: tuple[Notice, ...] = (),
-        reserved: CpuSet = CpuSet(),  # noqa: B008 - immutable
-        exact_kubelet: bool = False,
+        exact_kubelet: bool | None = None,
     ) -> None:
         self.name = name
         self.hub = hub
@@ -54,10 +54,10 @@ class FleetNode:
         self.taints = taints
         self.unschedulable = unschedulable
         self.allocatable = {name: min(amount, LARGEST_TOLD) for name, amount in (allocatable or {}).items()}
-        self.settings = dict(settings or {})
+        self.settings = dict(hub.policy.settings if settings is None else settings)
         self.notices = notices
-        self.reserved = reserved
-        self.exact_kubelet = exact_kubelet
+        exact = getattr(hub.policy, "exact", False) if exact_kubelet is None else exact_kubelet
+        self.exact_kubelet = bool(exact)
         self.requested: dict[str, int] = {PODS: 0}
         self.scored_cpu_milli = 0
         self.scored_memory_bytes = 0
@@ -76,7 +76,8 @@ class FleetNode:
 
     def offers(self, resource: str) -> int | None:
         """What pods may request of a resource in all; None: unlimited."""
-        return self.allocatable.get(resource, None if resource in MAY_BE_UNTOLD else 0)
+        untold = resource in MAY_BE_UNTOLD or (not self.allocatable and resource.startswith("hugepages-"))
+        return self.allocatable.get(resource, None if untold else 0)
 
     def free(self, resource: str) -> int | None:
         """What is left of it, below zero where pods were bound past it; None: unlimited."""
@@ -92,7 +93,7 @@ class FleetNode:
             name=self.name,
             machine=self.hub.machine,
             policy=self.hub.policy.name,
-            reserved=self.reserved,
+            reserved=self.hub.policy.reserved,
             shared=CpuSet.of_mask(shared),
             allocatable=self.allocatable,
             used=dict(self.requested),

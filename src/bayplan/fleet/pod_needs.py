@@ -1,8 +1,7 @@
-"""What a pod counts for on a node: one number a resource, at the time when it needs the most.
+"""What a pod counts for on a node: one number a resource, and what it counts for in scores.
 
-Facts: k8s.io/component-helpers/resource (`PodRequests`: sidecars beside init containers, KEP-753; the pod's own
-resources take the place of its containers' sum, KEP-2837; overhead on top), pkg/scheduler/util/pod_resources.go (in
-scores, a container that asks for no cpu counts as 100m, without memory as 200 MiB). Kubernetes 1.36.
+Facts: pkg/scheduler/util/pod_resources.go of Kubernetes 1.36 (where nodes are scored by how full they are, a container
+that asks for no cpu counts as 100m, without memory as 200 MiB, unless the pod as a whole says what it needs).
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from bayplan.quantity import format_bytes
-from bayplan.workload.model import Pod, Request
+from bayplan.workload.model import Pod, PodResources, Request
+from bayplan.workload.totals import pod_totals
 
 SCORED_CPU_MILLI = 100
 SCORED_MEMORY_BYTES = 200 * 1024 * 1024
@@ -32,35 +31,15 @@ class PodNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
 def pod_needs(pod: Pod) -> PodNeeds:
     """Sum a pod up."""
-    amounts = {
-        "cpu": _whole_pod(pod, "cpu_milli", lambda c: c.cpu_milli) + pod.overhead_cpu_milli,
-        "memory": _whole_pod(pod, "memory_bytes", lambda c: c.memory_bytes) + pod.overhead_memory_bytes,
-        "ephemeral-storage": _peak(pod, lambda c: c.ephemeral_bytes),
-        **_hugepages(pod),
-    }
-    for resource in sorted({name for c in pod.all_containers for name in c.devices}):
-        amounts[resource] = _peak(pod, lambda c, name=resource: c.devices.get(name, 0))  # type: ignore[misc]
-    cpu = _whole_pod(pod, "cpu_milli", lambda c: c.cpu_milli or SCORED_CPU_MILLI)
-    memory = _whole_pod(pod, "memory_bytes", lambda c: c.memory_bytes or SCORED_MEMORY_BYTES)
+    whole = pod.resources or PodResources()
     return PodNeeds(
-        amounts={name: amount for name, amount in amounts.items() if amount},
-        scored_cpu_milli=cpu + pod.overhead_cpu_milli,
-        scored_memory_bytes=memory + pod.overhead_memory_bytes,
+        amounts={name: amount for name, amount in pod_totals(pod).items() if amount},
+        scored_cpu_milli=pod.overhead_cpu_milli
+        + _scored(pod, whole.cpu_milli, lambda c: c.cpu_milli or SCORED_CPU_MILLI),
+        scored_memory_bytes=pod.overhead_memory_bytes
+        + _scored(pod, whole.memory_bytes, lambda c: c.memory_bytes or SCORED_MEMORY_BYTES),
     )
 
 
-def _peak(pod: Pod, amount: Callable[[Request], int]) -> int:
-    return pod.peak([amount(container) for container in pod.all_containers])
-
-
-def _whole_pod(pod: Pod, field: str, amount: Callable[[Request], int]) -> int:
-    """The pod's own request where it has one, else what its containers need together."""
-    own: int | None = None if pod.resources is None else getattr(pod.resources, field)
-    return _peak(pod, amount) if own is None else own
-
-
-def _hugepages(pod: Pod) -> dict[str, int]:
-    own = {} if pod.resources is None else pod.resources.hugepages
-    pages = {page for c in pod.all_containers for page in c.hugepages}
-    amounts = {page: _peak(pod, lambda c, page=page: c.hugepages.get(page, 0)) for page in pages}  # type: ignore[misc]
-    return {f"hugepages-{format_bytes(page)}": size for page, size in sorted({**amounts, **own}.items())}
+def _scored(pod: Pod, whole: int | None, amount: Callable[[Request], int]) -> int:
+    return pod.peak([amount(container) for container in pod.all_containers]) if whole is None else whole

@@ -7,8 +7,10 @@ that gave it, sorted as text. What hubs said, which a real scheduler would not k
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from bayplan.fleet.filters import TERMS_CONFLICT, Objection
 from bayplan.resources.decision import Decision, Notice, Refusal
@@ -56,25 +58,27 @@ def counted(answers: Collection[Answer]) -> dict[str, int]:
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
 
-def summary(nodes: int, answers: Sequence[Answer]) -> Refusal:
-    """One refusal for all nodes. Numbers stand in it where all of them lack the same resource and nothing else."""
+def summary(nodes: int, answers: Sequence[Answer], most_free: Callable[[str], int | None]) -> Refusal:
+    """One refusal for all nodes. Where all lack one resource and nothing else, it has the numbers of the best node."""
     if not answers:
         message = "no nodes available to schedule pods"
         return Refusal(reason=UNSCHEDULABLE, message=message, rule="fleet/no-node", remedies=("add a node",))
     ranked = sorted(answers, key=lambda answer: -answer.nodes)
     remedies = dict.fromkeys(remedy for answer in ranked for remedy in answer.refusal.remedies)
-    resources = {(answer.refusal.resource, answer.refusal.asked) for answer in answers}
-    resource, asked = resources.pop() if len(resources) == 1 else ("", None)
-    free = max((answer.refusal.free or 0 for answer in answers), default=0) if resource else None
-    return Refusal(
+    refusal = Refusal(
         reason=UNSCHEDULABLE,
         message=f"0/{nodes} nodes are available: {_reasons(answers)}.",
         rule="fleet/no-node",
-        resource=resource,
-        asked=asked,
-        free=free,
         remedies=tuple(remedies)[:_MAX_REMEDIES],
     )
+    resource, asked = answers[0].refusal.resource, answers[0].refusal.asked
+    if not resource or {answer.texts for answer in answers} != {(f"Insufficient {resource}",)}:
+        return refusal
+    free = most_free(resource)
+    if nodes > 1:
+        remedy = f"ask for at most {free} of {resource}, or add a node that has so much of it free"
+        refusal = msgspec.structs.replace(refusal, remedies=(remedy if free else f"add a node that offers {resource}",))
+    return msgspec.structs.replace(refusal, resource=resource, asked=asked, free=free)
 
 
 def would_bind(node: str, refusal: Refusal) -> Notice:
