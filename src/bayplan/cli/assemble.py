@@ -111,10 +111,7 @@ class Assembly:
             taints=spec.taints if spec else (),
             unschedulable=spec.unschedulable if spec else False,
             allocatable={**setup.allocatable, **_offered(policy)},
-            settings=dict(policy.settings),
             notices=notices,
-            reserved=policy.reserved,
-            exact_kubelet=setup.exact and kubelet is not None,
         )
 
     def _policy_for(self, name: str, machine: Machine, setup: NodeSetup) -> Policy:

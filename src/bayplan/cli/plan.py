@@ -55,6 +55,7 @@ def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
     from bayplan.files.documents import open_documents
     from bayplan.fleet.fleet import Fleet
     from bayplan.workload import manifests
+    from bayplan.workload.notes import Note
 
     exact = {None: None, "exact": True, "safe": False}[inputs.mode]
     assembly = Assembly(inputs.policy, exact, inputs.hugepages)
@@ -68,7 +69,12 @@ def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
     fleet = Fleet(nodes, scheduler=inputs.cluster is not None, pack=inputs.order == "pack")
     with _progress(len(workload.pods), quiet=inputs.quiet) as advance:
         made = fleet.place_all(workload.pods, advance)
-    return made, [*workload.notes, *assembly.notes]
+    notes = [*workload.notes, *assembly.notes]
+    elsewhere = sum(1 for pod in workload.pods if pod.node_name and inputs.cluster is None)
+    if elsewhere:
+        message = f"{elsewhere} pods name a node (spec.nodeName); they are planned on this machine all the same"
+        notes.append(Note(name="node-name-not-considered", message=message))
+    return made, notes
 
 
 def _written(made: Plan, output: str, look: Look) -> str:

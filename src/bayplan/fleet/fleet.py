@@ -16,7 +16,7 @@ from bayplan.errors import InputError
 from bayplan.fleet.daemons import daemon_pods
 from bayplan.fleet.filters import objections
 from bayplan.fleet.hub_states import HubStates, KnownRefusals
-from bayplan.fleet.kubelet_check import kubelet_refusal, missing_devices
+from bayplan.fleet.kubelet_check import kubelet_refusal, missing_devices, missing_resources
 from bayplan.fleet.node import FleetNode
 from bayplan.fleet.plan import NodeRefusal, Placement, Plan
 from bayplan.fleet.refusals import (
@@ -136,12 +136,12 @@ class Fleet:
         return self._nowhere(pod, shape, survey, first, asked)
 
     def _alone(self, pod: Pod, shape: Shape) -> Placement:
+        # Whatever node the pod names (a dump of a cluster names one in each), it is asked about this one.
         node = self.nodes[0]
-        if pod.node_name not in ("", node.name):
-            return _unknown_node(pod)
-        missing = missing_devices(node, shape.needs)
+        missing = missing_resources(node, shape.needs)
         if missing:
-            # A kubelet would start the pod without them, which is nothing that anybody wants.
+            # No scheduler would send the pod here. A kubelet would start it without the devices, and its Memory manager
+            # would crash on a size of huge pages that the machine does not have: nothing that anybody asks about.
             name, asked = missing[0], shape.needs.amounts[missing[0]]
             refusal = Refusal(
                 reason=UNSCHEDULABLE,
@@ -193,8 +193,8 @@ class Fleet:
             node.add(pod.uid, shape.needs)
             self._where[pod.uid] = index
             self._table.changed(index, self._states.after(state, shape.key))
-        elif decision.warnings:
-            # A kubelet that misbehaves (hangs, say) may not be what it was before.
+        elif decision.warnings or not self._scheduler:
+            # A kubelet that misbehaves (hangs, say) may not be what it was before; nor quite is one that refuses.
             self._table.changed(index, self._states.fresh())
         else:
             self._known.add(shape.key, state, decision)

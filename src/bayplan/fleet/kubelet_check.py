@@ -23,6 +23,13 @@ def missing_devices(node: FleetNode, needs: PodNeeds) -> list[str]:
     return sorted(name for name in needs.amounts if "/" in name and name not in node.allocatable)
 
 
+def missing_resources(node: FleetNode, needs: PodNeeds) -> list[str]:
+    """The same, and the sizes of huge pages of which the node has no pool."""
+    told = node.allocatable
+    pages = [name for name in needs.amounts if name.startswith("hugepages-") and told and name not in told]
+    return sorted([*missing_devices(node, needs), *pages])
+
+
 def kubelet_refusal(node: FleetNode, needs: PodNeeds, wishes: Wishes | None) -> Refusal | None:
     """The kubelet's refusal of a pod that is bound to it, or None. Without `wishes`, labels and taints do not count."""
     missing = missing_devices(node, needs)
