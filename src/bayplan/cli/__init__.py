@@ -10,10 +10,11 @@ OK, BAD_INPUT, REFUSED, INTERRUPTED = 0, 2, 3, 130
 
 def main() -> None:
     """The `bayplan` command: 0 all placed, 3 something refused, 2 bad input or usage, 130 interrupted."""
-    from bayplan.cli.app import run
     from bayplan.errors import BayplanError
 
     try:
+        from bayplan.cli.app import run
+
         status = run(sys.argv[1:])
         sys.stdout.flush()
     except BayplanError as error:
