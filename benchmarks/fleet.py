@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from bayplan.fleet.fleet import Fleet
 from bayplan.fleet.node import FleetNode
@@ -19,7 +20,7 @@ from bayplan.machine import Core, Machine, MemoryNode, Package
 from bayplan.policies.kubelet import KubeletPolicy
 from bayplan.policies.kubelet.allocatable import node_allocatable
 from bayplan.policies.kubelet.configuration import KubeletConfiguration
-from bayplan.policies.policy import NodeSetup, Policy, Proposal, View
+from bayplan.policies.policy import NodeSetup, Proposal, View
 from bayplan.resources.cpu import CpuResource
 from bayplan.resources.decision import Decision, Grant, Refusal
 from bayplan.resources.devices import DeviceResource
@@ -94,7 +95,7 @@ def cluster(count: int, kind: type[KubeletPolicy] | type[Yes]) -> list[FleetNode
         cpu_manager_policy="static", topology_manager_policy="restricted", kube_reserved={"cpu": 2000}
     )
     allocatable = node_allocatable(machine, configuration)
-    policy: Policy = kind(machine, NodeSetup(configuration=configuration, allocatable=allocatable))
+    policy: Any = kind(machine, NodeSetup(configuration=configuration, allocatable=allocatable))
     plugins = (CpuResource(), MemoryResource(), DeviceResource())
     taint = (Taint(key="dedicated", value="batch", effect="NoSchedule"),)
     return [
