@@ -35,7 +35,7 @@ test-long: setup
 
 # What of the documentation is made by the program itself; tests hold it against drifting.
 docs: setup
-	COLUMNS=100 $(BIN)/python -m typer bayplan.cli.app utils docs --name bayplan > docs/reference/commands.md
+	$(BIN)/python -m bayplan.cli.reference > docs/reference/commands.md
 	$(BIN)/python -m bayplan.report.schema docs/schema
 	-$(BIN)/bayplan plan examples/workload.yaml --machine preset:dgx-h100 --kubelet-config examples/kubelet.yaml \
 		--hugepages 1Gi=16 -o svg --quiet > docs/picture.svg

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bayplan.errors import InputError
-from bayplan.files import documents
+from bayplan.files import documents, source
 from bayplan.files.presets import load_preset
 from bayplan.files.source import open_machine
 from bayplan.machine import saved

@@ -1,225 +1,186 @@
-"""The commands and their options; each imports what it needs when it runs, so that a person waits for nothing else."""
+"""The commands and their options; each imports what it needs when it runs, so that a person waits for nothing else.
+
+click rather than typer: typer brings pydantic along, which alone costs a fifth of the half second that a plan may take.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-import typer
-import typer.core
+import click
 
 from bayplan import __version__
 
 SHOW = "show"
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-class PlanFormat(StrEnum):
-    """How a plan is written."""
-
-    text = "text"
-    json = "json"
-    yaml = "yaml"
-    svg = "svg"
-    html = "html"
-
-
-class MachineFormat(StrEnum):
-    """How a machine is written."""
-
-    text = "text"
-    json = "json"
-    yaml = "yaml"
-    svg = "svg"
+def run(arguments: list[str]) -> int:
+    """Run one command line; gives the exit status. Usage errors are told by click and end with 2."""
+    try:
+        result = bayplan.main(arguments, prog_name="bayplan", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as stop:
+        raise KeyboardInterrupt from stop
+    return result if isinstance(result, int) else 0
 
 
-class Mode(StrEnum):
-    """How the kubelet policy answers."""
-
-    exact = "exact"
-    safe = "safe"
-
-
-class Order(StrEnum):
-    """Which nodes of a cluster come first."""
-
-    spread = "spread"
-    pack = "pack"
-
-
-class _MachineGroup(typer.core.TyperGroup):
+class _Machine(click.Group):
     """`bayplan machine SOURCE` shows it: what is no command of the group is a source."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in ("--help", "-h")):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in CONTEXT["help_option_names"]):  # type: ignore[operator]
             args = [SHOW, *args]
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
-    name="bayplan",
-    help="Decides where every container of a heterogeneous Kubernetes cluster goes, and says why, offline.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-machine_app = typer.Typer(
-    cls=_MachineGroup, help="Show a machine (this one, a capture, hwloc XML, a preset, a saved file), or capture it."
-)
-app.add_typer(machine_app, name="machine")
-
-
-def run(arguments: list[str]) -> int:
-    """Run one command line; gives the exit status. Usage errors are told by typer and end with 2."""
-    try:
-        result = app(arguments, standalone_mode=False, prog_name="bayplan")
-    except typer.Exit as stop:
-        return stop.exit_code
-    except typer.Abort as stop:
-        raise KeyboardInterrupt from stop
-    except Exception as error:
-        # typer's own usage errors know how to show themselves; everything else is not ours to swallow.
-        show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
-        if show is None or code is None:
-            raise
-        show()
-        return int(code)
-    return result if isinstance(result, int) else 0
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        print(f"bayplan {__version__}")
-        raise typer.Exit
-
-
-def _presets(incomplete: str) -> list[str]:
+def _presets(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     from bayplan.files.presets import preset_names
 
     return [name for name in (f"preset:{p}" for p in preset_names()) if name.startswith(incomplete)]
 
 
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
+def _drawing(command: F) -> F:
+    """The options of everything that draws in the terminal."""
+    for option in (
+        click.option("--width", type=click.IntRange(60, 1000), help="Columns to draw in."),
+        click.option("--ascii", "ascii_only", is_flag=True, help="No box characters."),
+        click.option("--color/--no-color", default=None, help="Colour; without this, where there is a terminal."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings=CONTEXT)
+@click.version_option(__version__, message="bayplan %(version)s")
+def bayplan() -> None:
     """Decides where every container of a heterogeneous Kubernetes cluster goes, and says why, offline."""
 
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        help="live, sysfs:FOLDER_OR_TAR, hwloc:FILE, preset:NAME, or a saved machine file.",
-        autocompletion=_presets,
-        metavar="[SOURCE]",
-    ),
-]
-MachineOption = Annotated[
-    str | None,
-    typer.Option("--machine", "-m", help="The machine to plan for: as for `bayplan machine`.", autocompletion=_presets),
-]
-Color = Annotated[
-    bool | None, typer.Option("--color/--no-color", help="Colour; without this, where there is a terminal.")
-]
-Ascii = Annotated[bool, typer.Option("--ascii", help="No box characters.")]
-Width = Annotated[int | None, typer.Option("--width", min=60, max=1000, help="Columns to draw in.")]
-Manifests = Annotated[
-    list[str], typer.Argument(help="Manifests: files, folders, or - for standard input.", metavar="MANIFEST")
-]
-KubeletConfig = Annotated[
-    str | None, typer.Option("--kubelet-config", "-k", help="A KubeletConfiguration file for the machine.")
-]
-Cluster = Annotated[
-    str | None, typer.Option("--cluster", "-c", help="A cluster file, or nodes from `kubectl get nodes -o yaml`.")
-]
-PolicyName = Annotated[str, typer.Option("--policy", help="The policy that places containers on a node.")]
-Hugepages = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--hugepages", help="Plan as if the machine had them: 1Gi=16 (spread over nodes) or 1Gi=8@0; can be repeated."
-    ),
-]
-ModeOption = Annotated[
-    Mode | None,
-    typer.Option(
-        help="exact: what a real kubelet would do, faults included; safe: Bayplan's own. "
-        "Without this, exact where a kubelet configuration is given."
-    ),
-]
-OrderOption = Annotated[Order, typer.Option("--order", help="spread pods over nodes, or pack them.")]
+@bayplan.group(cls=_Machine, subcommand_metavar="[SOURCE | COMMAND] [OPTIONS]")
+def machine() -> None:
+    """Show a machine, or take it along.
+
+    SOURCE is live (this machine, the default), sysfs:FOLDER_OR_TAR, hwloc:FILE, preset:NAME, or a file.
+    """
 
 
-@machine_app.command(SHOW)
+@machine.command(SHOW)
+@click.argument("source", default="live", shell_complete=_presets)
+@click.option("--counts", is_flag=True, help="One line: packages=2 dies=0 numa=4 ...")
+@click.option(
+    "--output", "-o", type=click.Choice(["text", "json", "yaml", "svg"]), default="text", help="How to write it."
+)
+@_drawing
 def machine_show(
-    source: Source = "live",
-    counts: Annotated[bool, typer.Option("--counts", help="One line: packages=2 dies=0 numa=4 ...")] = False,
-    output: Annotated[MachineFormat, typer.Option("--output", "-o", help="How to write it.")] = MachineFormat.text,
-    color: Color = None,
-    ascii_only: Ascii = False,
-    width: Width = None,
+    source: str, counts: bool, output: str, color: bool | None, ascii_only: bool, width: int | None
 ) -> int:
-    """Show a machine; what `bayplan machine SOURCE` does: packages, NUMA nodes, caches, cores, devices, distances."""
-    from bayplan.cli import machine
+    """Show a machine; what `bayplan machine SOURCE` does.
 
-    return machine.show(source, counts, output.value, machine.Look.of(color, ascii_only, width))
+    Packages, dies, NUMA nodes, caches, cores, devices, distances.
+    """
+    from bayplan.cli import machine as command
 
-
-@machine_app.command("capture")
-def machine_capture(
-    out: Annotated[str, typer.Argument(help="The file to write: a .tar.gz.", metavar="OUT")],
-    root: Annotated[str, typer.Option("--root", help="The root folder of the machine's file system.")] = "/",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-) -> int:
-    """Take along what is needed to plan for this machine elsewhere (no serial numbers, no addresses)."""
-    from bayplan.cli import machine
-
-    return machine.capture(out, root, force)
+    return command.show(source, counts, output, command.Look.of(color, ascii_only, width))
 
 
-@machine_app.command("presets")
+@machine.command("capture")
+@click.argument("out")
+@click.option("--root", default="/", show_default=True, help="The root folder of the machine's file system.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def machine_capture(out: str, root: str, force: bool) -> int:
+    """Write what is needed to plan for this machine elsewhere to OUT, a .tar.gz.
+
+    No serial numbers, no addresses.
+    """
+    from bayplan.cli import machine as command
+
+    return command.capture(out, root, force)
+
+
+@machine.command("presets")
 def machine_presets() -> int:
     """List the machines that are built in."""
-    from bayplan.cli import machine
+    from bayplan.cli import machine as command
 
-    return machine.presets()
+    return command.presets()
 
 
-@app.command()
+@bayplan.command()
+@click.argument("manifests", nargs=-1, required=True, metavar="MANIFEST...")
+@click.option(
+    "--machine", "-m", metavar="SOURCE", shell_complete=_presets, help="The machine: as for `bayplan machine`."
+)
+@click.option("--kubelet-config", "-k", metavar="FILE", help="A KubeletConfiguration for the machine.")
+@click.option("--cluster", "-c", metavar="FILE", help="A cluster file, or `kubectl get nodes -o yaml`.")
+@click.option(
+    "--hugepages",
+    multiple=True,
+    metavar="SIZE=COUNT[@NODE]",
+    help="Plan as if the machine had them: 1Gi=16 (spread over nodes), 1Gi=8@0. Can be repeated.",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "json", "yaml", "svg", "html"]),
+    default="text",
+    help="How to write the plan.",
+)
+@click.option("--policy", default="kubelet", show_default=True, help="What places containers on a node.")
+@click.option(
+    "--mode",
+    type=click.Choice(["exact", "safe"]),
+    help="exact: what a real kubelet would do, faults included; safe: Bayplan's own. "
+    "Without this, exact where a kubelet configuration is given.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["spread", "pack"]),
+    default="spread",
+    show_default=True,
+    help="Spread pods over nodes, or pack them.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress and no notes.")
+@_drawing
 def plan(
-    manifests: Manifests,
-    machine: MachineOption = None,
-    kubelet_config: KubeletConfig = None,
-    cluster: Cluster = None,
-    hugepages: Hugepages = None,
-    output: Annotated[PlanFormat, typer.Option("--output", "-o", help="How to write the plan.")] = PlanFormat.text,
-    policy: PolicyName = "kubelet",
-    mode: ModeOption = None,
-    order: OrderOption = Order.spread,
-    color: Color = None,
-    ascii_only: Ascii = False,
-    width: Width = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+    manifests: tuple[str, ...],
+    machine: str | None,
+    kubelet_config: str | None,
+    cluster: str | None,
+    hugepages: tuple[str, ...],
+    output: str,
+    policy: str,
+    mode: str | None,
+    order: str,
+    quiet: bool,
+    color: bool | None,
+    ascii_only: bool,
+    width: int | None,
 ) -> int:
-    """Say where every container would go, on one machine or on a cluster, and what would be refused and why."""
+    """Say where every container would go, and what would be refused and why.
+
+    On one machine, or with --cluster on many. MANIFEST is a file, a folder, or - for standard input. The exit status is
+    0 when all is placed, 3 when something is refused, 2 for bad input.
+    """
     from bayplan.cli import plan as command
     from bayplan.cli.machine import Look
 
-    inputs = command.Inputs(manifests, machine, kubelet_config, cluster, hugepages or [], policy, mode, order, quiet)
-    return command.plan(inputs, output.value, Look.of(color, ascii_only, width))
+    inputs = command.Inputs(manifests, machine, kubelet_config, cluster, hugepages, policy, mode, order, quiet)
+    return command.plan(inputs, output, Look.of(color, ascii_only, width))
 
 
-@app.command()
-def explain(
-    what: Annotated[
-        list[str],
-        typer.Argument(
-            help="POD, POD/CONTAINER or NAMESPACE/POD of the last plan; or a plan file (-o json), and perhaps a name.",
-            metavar="[PLANFILE] [NAME]",
-        ),
-    ],
-) -> int:
-    """Say why a pod went where it went, or nowhere: the trace in words."""
+@bayplan.command()
+@click.argument("what", nargs=-1, required=True, metavar="[PLANFILE] [NAME]")
+def explain(what: tuple[str, ...]) -> int:
+    """Say why a pod went where it went, or nowhere: the trace in words.
+
+    NAME is POD, POD/CONTAINER, NAMESPACE/POD or NAMESPACE/POD/CONTAINER of the last plan, or of PLANFILE (written with
+    -o json or yaml; - for standard input).
+    """
     from bayplan.cli import explain as command
 
-    return command.explain(what)
+    return command.explain(list(what))

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from bayplan.errors import InputError
 from bayplan.files.documents import open_documents
 from bayplan.files.plugins import load_policy, load_resources
@@ -13,7 +15,7 @@ from bayplan.files.source import open_machine
 from bayplan.fleet.cluster_file import InlineConfiguration, NodeSpec, read_cluster
 from bayplan.fleet.node import FleetNode
 from bayplan.hub.hub import Hub
-from bayplan.idset import NodeSet
+from bayplan.idset import NodeSet, encode_idset
 from bayplan.machine import Machine
 from bayplan.machine.hugepages import with_hugepages
 from bayplan.policies.kubelet.allocatable import node_allocatable
@@ -27,7 +29,6 @@ from bayplan.policies.kubelet.notices import walking
 from bayplan.policies.kubelet.settings import StartError
 from bayplan.policies.policy import NodeSetup, Policy
 from bayplan.resources.devices import DeviceUnit
-from bayplan.resources.plugin import ResourcePlugin
 from bayplan.workload.notes import Note
 
 if TYPE_CHECKING:
@@ -43,8 +44,12 @@ class Assembly:
         self._exact = exact
         self._machines: dict[str, Machine] = {}
         self._configurations: dict[str, ConfigurationFile] = {}
-        self._plugins: tuple[ResourcePlugin, ...] = load_resources()
-        self.notes: list[Note] = []
+        self._policies: dict[tuple[object, ...], Policy] = {}
+        resources = load_resources()
+        self._plugins = resources.found
+        self._defaults = KubeletConfiguration()
+        self._inline: list[KubeletConfiguration] = []
+        self.notes = [Note(name="plugin-not-loaded", message=str(problem)) for problem in resources.problems]
 
     def single(self, machine: str, kubelet_config: str | None) -> FleetNode:
         """One node that is just this machine. Raises `InputError` if its kubelet would not start."""
@@ -94,7 +99,7 @@ class Assembly:
     def _node(
         self, name: str, machine: Machine, setup: NodeSetup, policy_name: str, spec: NodeSpec | None = None
     ) -> FleetNode:
-        policy: Policy = load_policy(policy_name)(machine, setup)
+        policy = self._policy_for(policy_name, machine, setup)
         notices: tuple[Notice, ...] = ()
         kubelet = getattr(policy, "kubelet", None)
         if setup.exact and kubelet is not None:
@@ -108,7 +113,18 @@ class Assembly:
             allocatable={**setup.allocatable, **_offered(policy)},
             settings=dict(policy.settings),
             notices=notices,
+            reserved=policy.reserved,
+            exact_kubelet=setup.exact and kubelet is not None,
         )
+
+    def _policy_for(self, name: str, machine: Machine, setup: NodeSetup) -> Policy:
+        """Nodes that are alike share one policy, which holds no state; so the fleet knows that they are alike."""
+        amounts = tuple(sorted(setup.allocatable.items()))
+        devices = msgspec.json.encode(setup.devices, enc_hook=encode_idset, order="sorted")
+        key = (name, id(machine), id(setup.configuration), amounts, devices, setup.exact)
+        if key not in self._policies:
+            self._policies[key] = load_policy(name)(machine, setup)
+        return self._policies[key]
 
     def _machine(self, source: str) -> Machine:
         if source not in self._machines:
@@ -121,10 +137,11 @@ class Assembly:
 
     def _configuration(self, named: str | InlineConfiguration | None, folder: str) -> KubeletConfiguration:
         if named is None:
-            return KubeletConfiguration()
+            return self._defaults
         if isinstance(named, InlineConfiguration):
             file = read_inline(named.value, source=named.source, place=named.place)
             self.notes += file.notes
+            self._inline.append(file.configuration)  # kept, since it is known by its identity
             return file.configuration
         if named not in self._configurations:
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +24,11 @@ MANY = 500
 class Inputs(NamedTuple):
     """What a plan is made of, as it was typed."""
 
-    manifests: list[str]
+    manifests: Sequence[str]
     machine: str | None
     kubelet_config: str | None
     cluster: str | None
-    hugepages: list[str]
+    hugepages: Sequence[str]
     policy: str
     mode: str | None
     order: str
@@ -100,10 +100,14 @@ def _progress(count: int, *, quiet: bool) -> Iterator[Callable[[int], None] | No
     if quiet or count < MANY or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    import click
 
-    columns = (TextColumn("placing pods"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=count)
-        yield lambda done: progress.update(task, completed=done)
+    with click.progressbar(length=count, label="placing pods", file=sys.stderr, update_min_steps=50) as bar:
+        done = 0
+
+        def advance(total: int) -> None:
+            nonlocal done
+            bar.update(total - done)
+            done = total
+
+        yield advance

@@ -30,6 +30,7 @@ class Shapes:
     """The shapes met so far, each worked out once."""
 
     def __init__(self) -> None:
+        # Not in sorted order: pods that were written in another order are only asked about once more.
         self._encode = msgspec.msgpack.Encoder().encode
         self._needs: dict[bytes, PodNeeds] = {}
         self._wishes: dict[bytes, Wishes] = {}

@@ -68,7 +68,7 @@ class Hub:
         grants = {entry.pod.uid: entry.grants for entry in entries}
         proposal = self.policy.restore(pods, grants)
         holdings = self._take(self.ledger.contents.holdings, grants, tolerated=proposal.tolerated)
-        self.ledger.contents = Contents(pods, grants, proposal.pools, holdings, proposal.memo)
+        self._enter(Contents(pods, grants, proposal.pools, holdings, proposal.memo), tolerated=proposal.tolerated)
 
     def advise(self, pod: Pod, refusal: Refusal) -> Refusal:
         """The refusal with what would have to change for the pod to be admitted; may take its time."""
@@ -104,13 +104,17 @@ class Hub:
 
     def _settle(self, pod: Pod, proposal: Proposal) -> Decision:
         decision = proposal.decision
-        assert decision is not None
+        trace = () if decision is None else decision.trace
         try:
-            self._commit(proposal, pod if decision.admitted else None)
+            _check_proposal(pod, proposal)
+            assert decision is not None
+            if decision.admitted:
+                self._commit(proposal, pod)
+            elif proposal.tolerated:
+                # Such a policy answers as a system that may remember something of a pod that it refused.
+                self._commit(proposal, None)
         except ConflictError as conflict:
-            return self._refused(
-                pod, "ResourceConflict", str(conflict), f"resource/{conflict.resource}", decision.trace
-            )
+            return self._refused(pod, "ResourceConflict", str(conflict), f"resource/{conflict.resource}", trace)
         return decision
 
     def _commit(self, proposal: Proposal, pod: Pod | None) -> None:
@@ -125,7 +129,13 @@ class Hub:
             pods = {uid: p for uid, p in before.pods.items() if proposal.grants.get(uid, True)}
         if pod is not None:
             pods = {**pods, pod.uid: pod}
-        self.ledger.contents = Contents(pods, grants, proposal.pools, holdings, proposal.memo)
+        self._enter(Contents(pods, grants, proposal.pools, holdings, proposal.memo), tolerated=proposal.tolerated)
+
+    def _enter(self, contents: Contents, *, tolerated: bool) -> None:
+        problem = "" if tolerated else contents.pool_problem(self.machine)
+        if problem:
+            raise ConflictError("cpu", self.machine.name, problem)
+        self.ledger.contents = contents
 
     def _take(
         self, holdings: Mapping[str, Holdings], grants: Mapping[str, tuple[Grant, ...]], *, tolerated: bool
@@ -156,3 +166,17 @@ class Hub:
 
     def _refused(self, pod: Pod, reason: str, message: str, rule: str, trace: tuple[Choice, ...] = ()) -> Decision:
         return Decision(pod=pod.uid, refusal=Refusal(reason=reason, message=message, rule=rule), trace=trace)
+
+
+def _check_proposal(pod: Pod, proposal: Proposal) -> None:
+    """Raise `ConflictError` unless there is an answer, and an answer yes has a grant for every container."""
+    decision = proposal.decision
+    if decision is None:
+        raise ConflictError("policy", pod.full_name, "the policy gave no answer")
+    for uid, grants in proposal.grants.items():
+        if any(grant.pod != uid for grant in grants):
+            raise ConflictError("policy", pod.full_name, f"a grant for {uid} names another pod")
+    if decision.admitted and proposal.grants.get(pod.uid) != decision.grants:
+        raise ConflictError("policy", pod.full_name, "the policy answers with other grants than it would enter")
+    if decision.admitted and [g.container for g in decision.grants] != [c.name for c in pod.all_containers]:
+        raise ConflictError("policy", pod.full_name, "the policy's grants are not those of the pod's containers")

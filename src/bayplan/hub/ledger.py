@@ -14,7 +14,7 @@ from bayplan.idset import CpuSet
 from bayplan.machine import Machine
 from bayplan.policies.policy import Memo, View
 from bayplan.resources.decision import Grant
-from bayplan.resources.plugin import Holdings, ResourcePlugin
+from bayplan.resources.plugin import ConflictError, Holdings, ResourcePlugin
 from bayplan.workload.model import Pod
 
 
@@ -37,6 +37,21 @@ class Contents(msgspec.Struct, frozen=True):
     pools: Mapping[str, CpuSet]
     holdings: Mapping[str, Holdings]
     memo: Memo
+
+    def pool_problem(self, machine: Machine) -> str:
+        """What is wrong with the pools, or an empty text: CPUs not online or exclusive, a grant in no such pool."""
+        exclusive = 0
+        for grants in self.grants.values():
+            for grant in grants:
+                exclusive |= grant.exclusive.mask
+                if grant.pool and grant.pool not in self.pools:
+                    return f"pool {grant.pool}: {grant.pod}/{grant.container} runs in it, but there is none"
+        for name, cpus in self.pools.items():
+            if cpus.mask & exclusive:
+                return f"pool {name}: CPUs {cpus & CpuSet.of_mask(exclusive)} are exclusive to a container"
+            if not cpus <= machine.online:
+                return f"pool {name}: CPUs {cpus - machine.online} are not online"
+        return ""
 
 
 class Ledger:
@@ -75,19 +90,20 @@ class Ledger:
 
     def check(self, machine: Machine, plugins: Sequence[ResourcePlugin]) -> None:
         """Raise `LedgerError` unless the holdings are the sum of the grants and pools and exclusive CPUs are apart."""
-        exclusive = 0
         for plugin in plugins:
             holdings = plugin.empty(machine)
             for grants in self.contents.grants.values():
                 for grant in grants:
-                    holdings = plugin.take(machine, holdings, grant)
+                    holdings = _taken(machine, plugin, holdings, grant)
             if holdings != self.contents.holdings[plugin.name]:
                 raise LedgerError(f"{plugin.name}: the ledger differs from the sum of its grants")
-        for grants in self.contents.grants.values():
-            for grant in grants:
-                exclusive |= grant.exclusive.mask
-        for name, cpus in self.contents.pools.items():
-            if cpus.mask & exclusive:
-                raise LedgerError(f"pool {name}: CPUs {cpus & CpuSet.of_mask(exclusive)} are exclusive to a container")
-            if not cpus <= machine.online:
-                raise LedgerError(f"pool {name}: CPUs {cpus - machine.online} are not online")
+        problem = self.contents.pool_problem(machine)
+        if problem:
+            raise LedgerError(problem)
+
+
+def _taken(machine: Machine, plugin: ResourcePlugin, holdings: Holdings, grant: Grant) -> Holdings:
+    try:
+        return plugin.take(machine, holdings, grant)
+    except ConflictError as conflict:
+        raise LedgerError(f"{plugin.name}: {conflict}") from conflict

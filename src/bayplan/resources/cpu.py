@@ -36,7 +36,7 @@ class CpuResource:
         return {"cpu": (machine.online.mask & ~holdings.union).bit_count() * 1000}
 
     def take(self, machine: Machine, holdings: CpuHoldings, grant: Grant) -> CpuHoldings:
-        """See `ResourcePlugin.take`. Within a pod, an init container that ends may leave its CPUs to others."""
+        """See `ResourcePlugin.take`. An init container that ends may leave its CPUs to later containers of its pod."""
         cpus = grant.exclusive.mask
         if not cpus:
             return holdings
@@ -45,7 +45,7 @@ class CpuResource:
         own = holdings.pods.get(grant.pod, ())
         others = holdings.union & ~_union(own)
         for held in own:
-            if not (held.ends or grant.ends):
+            if not held.ends:
                 others |= held.exclusive.mask
         if cpus & others:
             self._refuse(grant, cpus & others, "exclusive to another container")

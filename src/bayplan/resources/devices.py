@@ -44,7 +44,7 @@ class DeviceResource:
         return amounts
 
     def take(self, machine: Machine, holdings: DeviceHoldings, grant: Grant) -> DeviceHoldings:
-        """See `ResourcePlugin.take`. Within a pod, an init container that ends may leave its devices to others."""
+        """See `ResourcePlugin.take`. An init container that ends may leave its devices to later ones of its pod."""
         if not grant.devices:
             return holdings
         new = dict(holdings)
@@ -52,7 +52,7 @@ class DeviceResource:
             for device in granted.ids:
                 key = (granted.resource, device)
                 held = new.get(key, ())
-                if any(h.pod != grant.pod or not (h.ends or grant.ends) for h in held):
+                if any(h.pod != grant.pod or not h.ends for h in held):
                     problem = f"{device} is held by {held[0].pod}/{held[0].container}"
                     raise ConflictError(granted.resource, f"{grant.pod}/{grant.container}", problem)
                 new[key] = (*held, grant)

@@ -103,6 +103,8 @@ class Kubelet:
         steps: list[Step] = []
         try:
             self._admit(new, pod, steps)
+            if not self.exact:
+                _check_pool(new, pod)
         except AdmissionError as error:
             self._remove(new, pod.uid)
             return Outcome(new, error, tuple(steps))
@@ -177,6 +179,39 @@ class Kubelet:
         self.device_manager.release(state, uid)
         state.hints.pop(uid, None)
         state.pods.pop(uid, None)
+        if not self.exact:
+            _forget_reusable(state, uid)
+
+
+def _check_pool(state: State, pod: Pod) -> None:
+    """The kubelet (with `strict-cpu-reservation`) can leave containers without any CPU to run on."""
+    names = stranded(state)
+    if names:
+        message = f"No CPU would be left to the shared pool, in which {names[0]} runs"
+        asked = sum(c.cpu_milli for c in pod.all_containers)
+        raise AdmissionError("SharedPoolEmpty", message, resource="cpu", asked=asked, free=0)
+
+
+def stranded(state: State) -> list[str]:
+    """Containers that run on shared CPUs while there are none, as `namespace/pod, container name`."""
+    if state.shared:
+        return []
+    return [
+        f"{pod.full_name}, container {c.name}"
+        for uid, pod in state.pods.items()
+        for c in pod.all_containers
+        if c.name not in state.assigned.get(uid, {})
+    ]
+
+
+def _forget_reusable(state: State, uid: str) -> None:
+    """What init containers of a pod left to later ones is free; a pod of that name that comes again is a new one."""
+    if state.reusable_cpus[0] == uid:
+        state.reusable_cpus = ("", 0)
+    if state.reusable_memory[0] == uid:
+        state.reusable_memory = ("", {})
+    if state.reusable_devices[0] == uid:
+        state.reusable_devices = ("", {})
 
 
 def _by_id(ids: Sequence[int], distances: Sequence[Sequence[int]]) -> Distances:

@@ -72,7 +72,11 @@ class DeviceManager:
         """Give back all devices of a pod."""
         for name in {name for given in state.given.pop(pod, {}).values() for name in given}:
             others = (given.get(name, ()) for pods in state.given.values() for given in pods.values())
-            state.in_use[name] = frozenset(i for ids in others for i in ids)
+            left = frozenset(i for ids in others for i in ids)
+            if left:
+                state.in_use[name] = left
+            else:
+                del state.in_use[name]
 
     def _available(self, state: State, name: str) -> frozenset[str]:
         return self._healthy[name] - state.in_use.get(name, _EMPTY)

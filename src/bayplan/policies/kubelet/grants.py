@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bayplan.idset import CpuSet, NodeSet
 from bayplan.policies.kubelet.admission import Kubelet
-from bayplan.policies.kubelet.state import Block, State
+from bayplan.policies.kubelet.state import NO_HINT, Block, Hint, State
 from bayplan.resources.decision import DeviceGrant, Grant, MemoryBlock
 from bayplan.workload.model import Pod, Request
 
@@ -42,6 +42,17 @@ def _grant(state: State, pod: Pod, container: Request, shared: CpuSet, all_nodes
         cpu_milli=container.cpu_milli,
         ends=container.init and not container.restartable,
     )
+
+
+def hints_of(grants: Mapping[str, tuple[Grant, ...]]) -> dict[str, dict[str, Hint]]:
+    """The Topology manager's answers for containers that hold these grants."""
+    table: dict[str, dict[str, Hint]] = {}
+    for uid, own in grants.items():
+        hints = {g.container: Hint(None if g.affinity is None else g.affinity.mask, g.preferred) for g in own}
+        known = {container: hint for container, hint in hints.items() if hint != NO_HINT}
+        if known:
+            table[uid] = known
+    return table
 
 
 def state_of(kubelet: Kubelet, pods: Mapping[str, Pod], grants: Mapping[str, tuple[Grant, ...]]) -> State:

@@ -62,15 +62,12 @@ class MemoryManager:
         """Fill an empty state, or check one that a kubelet finds at its start (`StartError`)."""
         if not self.active:
             return
-        fresh = State()
-        self._fill(fresh)
         if not state.cells:
             self._fill(state)
             return
-        for containers in state.blocks.values():
-            for blocks in containers.values():
-                for block in blocks:
-                    self._put(fresh, block, block.size)
+        fresh = State()
+        fresh.blocks = state.blocks
+        self._settle(fresh)
         if self._summary(state) != self._summary(fresh):
             raise StartError(
                 "memory-start", "[memorymanager] the expected machine state is different from the real one"
@@ -120,12 +117,15 @@ class MemoryManager:
         blocks = held.pop(container, None)
         if blocks is None:
             return
-        for block in blocks:
-            self._take_back(state, block)
         if held:
             state.blocks[pod] = held
         else:
             del state.blocks[pod]
+        if self._exact:
+            for block in blocks:
+                self._take_back(state, block)
+        else:
+            self._settle(state)
 
     def reinstate(self, state: State, pod: str, container: str, blocks: tuple[Block, ...]) -> None:
         """Enter blocks that a container is known to hold."""
@@ -273,6 +273,18 @@ class MemoryManager:
         state.assignments, state.cells = tuple(assignments), tuple(cells)
         if amounts is not None:
             state.free[block.type], state.reserved[block.type] = tuple(free), tuple(reserved)
+
+    def _settle(self, state: State) -> None:
+        """Lay all blocks out anew, in order.
+
+        The kubelet only takes off what goes, so that what is free on which node of a group, and which group a node is
+        in, depends on what was there before. Laid out anew a state is the same as after a restart with these blocks.
+        """
+        self._fill(state)
+        for containers in state.blocks.values():
+            for blocks in containers.values():
+                for block in blocks:
+                    self._put(state, block, block.size)
 
     def _take_back(self, state: State, block: Block) -> None:
         assignments, cells = list(state.assignments), list(state.cells)

@@ -5,8 +5,10 @@ Names are stable. The project's account of the kubelet, chapter 11, tells of eac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from bayplan.idset import CpuSet
-from bayplan.policies.kubelet.admission import Kubelet
+from bayplan.policies.kubelet.admission import Kubelet, stranded
 from bayplan.policies.kubelet.cpus import whole_cpus
 from bayplan.policies.kubelet.state import State
 from bayplan.resources.decision import Notice
@@ -15,6 +17,7 @@ from bayplan.workload.model import Pod, Request
 DOUBLE_GRANT = "kubelet-double-grant"
 RESERVED_GRANT = "kubelet-reserved-grant"
 WRONG_SIZE = "kubelet-wrong-size"
+EMPTY_POOL = "kubelet-empty-pool"
 HANGS = "kubelet-hangs"
 PANICS = "kubelet-panics"
 NO_PREFERENCE = "kubelet-memory-no-preference"
@@ -24,12 +27,16 @@ MAX_WALKED_NODES = 10
 
 
 def defects(kubelet: Kubelet, before: State, after: State, pod: Pod) -> tuple[Notice, ...]:
-    """What is wrong with the exclusive CPUs that an admission gave."""
+    """What is wrong with the CPUs after an admission."""
     found: list[Notice] = []
     for container in pod.all_containers:
         cpus = after.assigned.get(pod.uid, {}).get(container.name)
         if cpus is not None:
             found += _container_defects(kubelet, before, after, pod, container, cpus)
+    names = stranded(after)
+    if names:
+        message = f"this kubelet would leave no CPU to the shared pool, in which {names[0]} runs"
+        found.append(Notice(name=EMPTY_POOL, message=message))
     return tuple(found)
 
 
@@ -38,13 +45,11 @@ def _container_defects(
 ) -> list[Notice]:
     found = []
     who = f"{pod.full_name}, container {container.name}"
-    for uid, containers in before.assigned.items():
-        for name, theirs in containers.items():
-            if theirs & cpus and uid != pod.uid:
-                other = before.pods[uid].full_name if uid in before.pods else uid
-                twice = CpuSet.of_mask(theirs & cpus)
-                message = f"this kubelet would give CPUs {twice} to {who}, exclusive as they are to {other}/{name}"
-                found.append(Notice(name=DOUBLE_GRANT, message=message))
+    for other, theirs in _others(before, after, pod, container):
+        if theirs & cpus:
+            twice = CpuSet.of_mask(theirs & cpus)
+            message = f"this kubelet would give CPUs {twice} to {who}, exclusive as they are to {other}"
+            found.append(Notice(name=DOUBLE_GRANT, message=message))
     reserved = cpus & kubelet.cpu_manager.reserved
     if reserved:
         message = f"this kubelet would give reserved CPUs {CpuSet.of_mask(reserved)} to {who}"
@@ -54,6 +59,20 @@ def _container_defects(
         message = f"this kubelet would give {cpus.bit_count()} exclusive CPUs to {who}, which asks for {asked}"
         found.append(Notice(name=WRONG_SIZE, message=message))
     return found
+
+
+def _others(before: State, after: State, pod: Pod, container: Request) -> Iterator[tuple[str, int]]:
+    """Who has which CPUs already: other pods, and earlier containers of this one that still run."""
+    for uid, containers in before.assigned.items():
+        if uid != pod.uid:
+            name = before.pods[uid].full_name if uid in before.pods else uid
+            yield from ((f"{name}/{other}", cpus) for other, cpus in containers.items())
+    own = after.assigned[pod.uid]
+    for earlier in pod.all_containers:
+        if earlier.name == container.name:
+            break
+        if earlier.name in own and not (earlier.init and not earlier.restartable):
+            yield f"{pod.full_name}/{earlier.name}", own[earlier.name]
 
 
 def stuck(name: str, detail: str) -> str:

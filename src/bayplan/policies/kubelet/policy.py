@@ -17,7 +17,8 @@ from bayplan.policies.kubelet.admission import Kubelet, Outcome
 from bayplan.policies.kubelet.configuration import KubeletConfiguration
 from bayplan.policies.kubelet.distributed import NeverEndsError
 from bayplan.policies.kubelet.fit import add_totals, check_fit
-from bayplan.policies.kubelet.grants import POOL, grants_of, state_of
+from bayplan.policies.kubelet.grants import POOL, grants_of, hints_of, state_of
+from bayplan.policies.kubelet.resize import infeasible
 from bayplan.policies.kubelet.setup import offered_devices, seen_machine, settings_of
 from bayplan.policies.kubelet.state import AdmissionError, KubeletPanicError, State
 from bayplan.policies.kubelet.trace import trace_of
@@ -48,7 +49,7 @@ class KubeletPolicy:
             seen_machine(machine), settings_of(machine, configuration, self.devices), exact=setup.exact
         )
         self.reserved = CpuSet.of_mask(self.kubelet.cpu_manager.reserved)
-        self.settings = _shown(configuration, exact=setup.exact)
+        self.settings: Mapping[str, str] = _shown(configuration, exact=setup.exact)
         self._all_nodes = machine.all_nodes
 
     def begin(self) -> Proposal:
@@ -77,9 +78,8 @@ class KubeletPolicy:
     def resize(self, view: View, pod: Pod) -> Proposal:
         """In place, as far as the kubelet goes: nothing that a static manager pinned can change size."""
         memo: Memo = view.memo
-        problem = self._pinned(pod)
-        if problem:
-            refusal = Refusal(reason="Infeasible", message=problem, rule="kubelet/in-place-resize")
+        refusal = infeasible(self.kubelet, self.allocatable, view.pods[pod.uid], pod)
+        if refusal is not None:
             return self._proposal(memo, Decision(pod=pod.uid, refusal=refusal))
         rest = add_totals(memo.used, pod_totals(view.pods[pod.uid]), -1)
         try:
@@ -116,6 +116,7 @@ class KubeletPolicy:
     def restore(self, pods: Mapping[str, Pod], grants: Mapping[str, tuple[Grant, ...]]) -> Proposal:
         """As a kubelet that starts and finds its checkpoints. Raises `StartError` if they contradict the machine."""
         state = self.kubelet.start(state_of(self.kubelet, pods, grants))
+        state.hints = hints_of(grants)
         used: Mapping[str, int] = {}
         for pod in pods.values():
             used = add_totals(used, pod_totals(pod), 1)
@@ -159,15 +160,6 @@ class KubeletPolicy:
         notice = Notice(name=name, message=notices.stuck(name, detail))
         return self._proposal(Memo(state, memo.used), Decision(pod=pod.uid, refusal=refusal, warnings=(notice,)))
 
-    def _pinned(self, pod: Pod) -> str:
-        if pod.qos != "Guaranteed":
-            return ""
-        for manager, what in ((self.kubelet.cpu_manager, "CPU"), (self.kubelet.memory_manager, "Memory")):
-            if manager.active:
-                policy = "static" if what == "CPU" else "Static"
-                return f'Resize is infeasible for Guaranteed Pods alongside {what} Manager policy "{policy}"'
-        return ""
-
     def _proposal(
         self,
         memo: Memo,
@@ -187,6 +179,7 @@ def _refusal(error: AdmissionError, policy: str) -> Refusal:
     rules = {
         "TopologyAffinityError": f"topology-manager/{policy}",
         "SMTAlignmentError": "cpu-manager/full-pcpus-only",
+        "SharedPoolEmpty": "cpu-manager/shared-pool",
     }
     manager = "memory" if "[memorymanager]" in error.message else "cpu" if error.resource == "cpu" else "device"
     default = "kubelet/resources" if error.reason.startswith("OutOf") else f"{manager}-manager/allocate"

@@ -16,7 +16,7 @@ from bayplan.policies.kubelet.distributed import NeverEndsError
 from bayplan.policies.kubelet.fit import check_fit
 from bayplan.policies.kubelet.settings import StartError
 from bayplan.policies.kubelet.state import AdmissionError, KubeletPanicError, State
-from bayplan.quantity import format_cpu, format_size
+from bayplan.quantity import format_bytes, format_cpu, format_size
 from bayplan.resources.decision import Refusal
 from bayplan.workload.model import Pod, Request
 
@@ -96,8 +96,13 @@ def _of_requests(trial: _Trial, pod: Pod, container: Request | None, refusal: Re
     for target in targets:
         if whole_cpus(pod, target) > 1:
             yield _fewer_cpus(trial, pod, target, refusal)
+        elif refusal.resource == "cpu" and target.cpu_milli > 1:
+            yield _less_cpu(trial, pod, target)
         if target.memory_bytes > MIB:
             yield _less_memory(trial, pod, target)
+        for page, size in target.hugepages.items():
+            if size > page:
+                yield _fewer_pages(trial, pod, target, page)
         for name, count in target.devices.items():
             if count:
                 yield _fewer_devices(trial, pod, target, name, count)
@@ -107,17 +112,32 @@ def _fewer_cpus(trial: _Trial, pod: Pod, container: Request, refusal: Refusal) -
     asked = whole_cpus(pod, container)
     step = trial.kubelet.seen.cpus.cpus_per_core if trial.kubelet.cpu_manager.options.full_cores else 1
     if refusal.reason == "SMTAlignmentError" and asked % step:
-        more = -(-asked // step) * step
-        if trial.admits(_with_cpus(pod, container, more)):
+        up, down = -(-asked // step) * step, asked // step * step
+        fitting = [str(n) for n in (up, down) if n and trial.admits(_with_cpus(pod, container, n))]
+        if fitting:
             return (
-                f"container {container.name}: ask for {more} or {more - step} CPUs, "
+                f"container {container.name}: ask for {' or '.join(fitting)} CPUs, "
                 f"a multiple of the {step} threads of a core"
-                if more > step
-                else f"container {container.name}: ask for {more} CPUs, a multiple of the {step} threads of a core"
             )
     top = (asked - 1) // step
     best = _largest(top, lambda n: trial.admits(_with_cpus(pod, container, n * step))) * step
     return f"container {container.name}: {format_cpu(best * 1000)} CPUs instead of {asked} would fit" if best else ""
+
+
+def _less_cpu(trial: _Trial, pod: Pod, container: Request) -> str:
+    best = _largest(container.cpu_milli - 1, lambda n: trial.admits(_with_milli(pod, container, n)))
+    return f"container {container.name}: {best}m of CPU instead of {container.cpu_milli}m would fit" if best else ""
+
+
+def _fewer_pages(trial: _Trial, pod: Pod, container: Request, page: int) -> str:
+    def with_pages(n: int) -> Pod:
+        return _with(
+            pod, container, msgspec.structs.replace(container, hugepages={**container.hugepages, page: n * page})
+        )
+
+    count, kind = container.hugepages[page] // page, f"hugepages-{format_bytes(page)}"
+    best = _largest(count - 1, lambda n: trial.admits(with_pages(n)))
+    return f"container {container.name}: {best} instead of {count} pages of {kind} would fit" if best else ""
 
 
 def _less_memory(trial: _Trial, pod: Pod, container: Request) -> str:
@@ -154,12 +174,17 @@ def _largest(top: int, fits: Callable[[int], bool]) -> int:
 
 
 def _with_cpus(pod: Pod, container: Request, count: int) -> Pod:
-    limit = None if container.cpu_limit_milli is None else count * 1000
-    return _with(pod, container, msgspec.structs.replace(container, cpu_milli=count * 1000, cpu_limit_milli=limit))
+    return _with_milli(pod, container, count * 1000)
+
+
+def _with_milli(pod: Pod, container: Request, milli: int) -> Pod:
+    """With so much CPU; a limit that was equal to the request stays equal to it."""
+    limit = milli if container.cpu_limit_milli == container.cpu_milli else container.cpu_limit_milli
+    return _with(pod, container, msgspec.structs.replace(container, cpu_milli=milli, cpu_limit_milli=limit))
 
 
 def _with_memory(pod: Pod, container: Request, size: int) -> Pod:
-    limit = None if container.memory_limit_bytes is None else size
+    limit = size if container.memory_limit_bytes == container.memory_bytes else container.memory_limit_bytes
     return _with(pod, container, msgspec.structs.replace(container, memory_bytes=size, memory_limit_bytes=limit))
 
 
