@@ -71,6 +71,10 @@ def test_the_schedulers_own_words_sorted_as_text(make_node: NodeMaker, make_pod:
     assert [*by_node] == [node.name for node in nodes]
     small = by_node["small-0"]
     assert (small.rule, small.resource, small.asked, small.free) == ("scheduler/NodeResourcesFit", "cpu", 2000, 1000)
+    assert small.remedies[:2] == (
+        "ask for at most 1 of cpu, which is all that node small-0 offers to pods",
+        "ask for at most 1Gi of memory, which is all that node small-0 offers to pods",
+    )
     assert by_node["tainted"].remedies == ("tolerate the taint t=v:NoExecute",)
     assert by_node["cordoned"].remedies == ("uncordon node cordoned",)
 
@@ -83,7 +87,18 @@ def test_one_short_resource_everywhere_is_told_in_numbers(
     assert refusal is not None
     assert refusal.message == "0/2 nodes are available: 2 Insufficient cpu."
     assert (refusal.resource, refusal.asked, refusal.free) == ("cpu", 8000, 7000)
-    assert refusal.remedies == ("ask for at most 7000 of cpu, or add a node that has so much of it free",)
+    assert refusal.remedies == ("ask for at most 7 of cpu, or add a node with 8 of cpu free",)
+
+
+def test_remedies_say_what_would_have_to_be_freed(make_node: NodeMaker, make_pod: PodMaker, plain: bool) -> None:
+    fleet = Fleet([make_node("a")], plain=plain)
+    fleet.place(make_pod("p", cpu=3500, memory=8 * GI))
+    refusal = fleet.place(make_pod("q", cpu=1500, memory=GI)).refusal
+    assert refusal is not None
+    assert refusal.remedies == (
+        "ask for at most 500m of cpu, or free 1 more of cpu on node a",
+        "free 1Gi more of memory on node a",
+    )
 
 
 def test_a_cordoned_node_takes_pods_that_tolerate_it(make_node: NodeMaker, make_pod: PodMaker, plain: bool) -> None:
