@@ -12,7 +12,7 @@ from bayplan.fleet.fleet import LISTED_NODES, MOST_ADVISED, MOST_PLAIN_NODES, Fl
 from bayplan.fleet.node import FleetNode
 from bayplan.fleet.node_fields import Taint
 from bayplan.hub.hub import UnknownPodError
-from bayplan.workload.model import Pod, Request, Selector, Toleration
+from bayplan.workload.model import Pod, Preference, Request, Selector, Toleration
 
 GI = 2**30
 MISALIGNED = "TopologyAffinityError: Resources cannot be allocated with Topology locality"
@@ -71,6 +71,10 @@ def test_the_schedulers_own_words_sorted_as_text(make_node: NodeMaker, make_pod:
     assert [*by_node] == [node.name for node in nodes]
     small = by_node["small-0"]
     assert (small.rule, small.resource, small.asked, small.free) == ("scheduler/NodeResourcesFit", "cpu", 2000, 1000)
+    assert small.remedies[:2] == (
+        "ask for at most 1 of cpu, which is all that node small-0 offers to pods",
+        "ask for at most 1Gi of memory, which is all that node small-0 offers to pods",
+    )
     assert by_node["tainted"].remedies == ("tolerate the taint t=v:NoExecute",)
     assert by_node["cordoned"].remedies == ("uncordon node cordoned",)
 
@@ -83,13 +87,40 @@ def test_one_short_resource_everywhere_is_told_in_numbers(
     assert refusal is not None
     assert refusal.message == "0/2 nodes are available: 2 Insufficient cpu."
     assert (refusal.resource, refusal.asked, refusal.free) == ("cpu", 8000, 7000)
-    assert refusal.remedies == ("ask for at most 7000 of cpu, or add a node that has so much of it free",)
+    assert refusal.remedies == ("ask for at most 7 of cpu, or add a node with 8 of cpu free",)
+
+
+def test_remedies_say_what_would_have_to_be_freed(make_node: NodeMaker, make_pod: PodMaker, plain: bool) -> None:
+    fleet = Fleet([make_node("a")], plain=plain)
+    fleet.place(make_pod("p", cpu=3500, memory=8 * GI))
+    refusal = fleet.place(make_pod("q", cpu=1500, memory=GI)).refusal
+    assert refusal is not None
+    assert refusal.remedies == (
+        "ask for at most 500m of cpu, or free 1 more of cpu on node a",
+        "free 1Gi more of memory on node a",
+    )
 
 
 def test_a_cordoned_node_takes_pods_that_tolerate_it(make_node: NodeMaker, make_pod: PodMaker, plain: bool) -> None:
     bears = Toleration(key="node.kubernetes.io/unschedulable", operator="Exists", effect="NoSchedule")
     fleet = Fleet([make_node("n", unschedulable=True)], plain=plain)
     assert fleet.place(make_pod(tolerations=(bears,))).node == "n"
+
+
+def test_wishes_are_weighed_among_the_nodes_that_would_do(
+    make_node: NodeMaker, make_pod: PodMaker, plain: bool
+) -> None:
+    soft = tuple(Taint(key=key, effect="PreferNoSchedule") for key in ("s", "t"))
+    nodes = [
+        make_node("bare"),
+        make_node("wished", labels={"zone": "a"}, taints=soft[:1]),
+        make_node("shunned", taints=soft),
+        make_node("ideal", labels={"zone": "a", "disk": "ssd"}, unschedulable=True),
+    ]
+    zone = Selector(key="zone", operator="Exists")
+    wishes = tuple(Preference(weight=50, requirements=(requirement,)) for requirement in (zone, SSD))
+    # Among the first three, 2 * 100 for the wish less 3 * 50 for the taint; were the last counted, 2 * 50 less 3 * 50.
+    assert Fleet(nodes, plain=plain).place(make_pod(node_preferences=wishes)).node == "wished"
 
 
 def test_terms_are_alternatives(make_node: NodeMaker, make_pod: PodMaker, plain: bool) -> None:
@@ -213,6 +244,14 @@ def test_nodes_that_went_through_the_same_are_alike_until_one_loses_a_pod(
     assert policy.asked == 1
     fleet.release("uid-p3")
     assert fleet.place(make_pod("fits", labels={"alone": ""})).node == "n3"
+
+
+def test_what_one_pod_was_refused_for_is_not_held_against_another(
+    make_node: NodeMaker, make_pod: PodMaker, plain: bool
+) -> None:
+    fleet = Fleet([make_node("a")], plain=plain)
+    assert fleet.place(make_pod("p", cpu=1, labels={"refuse": ""})).node is None
+    assert fleet.place(make_pod("q", cpu=1)).node == "a"
 
 
 def test_a_refusal_with_a_warning_is_not_taken_for_the_next_time(

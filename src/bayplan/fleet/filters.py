@@ -17,6 +17,7 @@ from bayplan.fleet.node import PODS, FleetNode
 from bayplan.fleet.node_fields import Taint
 from bayplan.fleet.pod_needs import PodNeeds
 from bayplan.fleet.selectors import node_meets, untolerated
+from bayplan.quantity import format_bytes, format_cpu
 from bayplan.workload.model import Pod, Preference, Selector, Toleration
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -107,6 +108,14 @@ def lacking(node: FleetNode, needs: PodNeeds) -> tuple[Objection, ...]:
     return tuple(objection for objection in found if objection is not None)
 
 
+def quantity(resource: str, amount: int) -> str:
+    """An amount as it is written in a manifest."""
+    if resource == "cpu":
+        return format_cpu(amount)
+    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return format_bytes(amount) if in_bytes else str(amount)
+
+
 def in_order(needs: PodNeeds) -> list[str]:
     """The resources that a pod asks for, in the order in which they are checked."""
     first = [name for name in ("cpu", "memory", "ephemeral-storage") if name in needs.amounts]
@@ -117,15 +126,19 @@ def _short(node: FleetNode, resource: str, asked: int, reason: str) -> Objection
     free = node.free(resource)
     if free is None or asked <= free:
         return None
-    offered = node.offers(resource) or 0
-    where = f"node {node.name}"
-    if not offered:
-        remedy = f"a node that offers {resource}; {where} offers none"
-    elif asked > offered:
-        remedy = f"ask for at most {offered} of {resource}, which is all that {where} offers to pods"
-    else:
-        remedy = f"ask for at most {max(0, free)} of {resource}, or take {asked - free} away from {where}"
+    remedy = _make_room(node, resource, asked, max(0, free))
     return Objection("NodeResourcesFit", reason, remedy, resource, asked, max(0, free))
+
+
+def _make_room(node: FleetNode, resource: str, asked: int, free: int) -> str:
+    offered = node.offers(resource) or 0
+    if not offered:
+        return f"a node that offers {resource}; node {node.name} offers none"
+    if asked > offered:
+        most = quantity(resource, offered)
+        return f"ask for at most {most} of {resource}, which is all that node {node.name} offers to pods"
+    more = f"free {quantity(resource, asked - free)} more of {resource} on node {node.name}"
+    return f"ask for at most {quantity(resource, free)} of {resource}, or {more}" if free else more
 
 
 def _change_affinity(node: FleetNode) -> str:

@@ -29,7 +29,7 @@ class FleetNode:
     is missing from it is taken for unlimited; devices for absent; huge pages for absent unless it tells nothing at
     all. `requested` is what its pods request, with their number under `pods`. `exact_kubelet`: its policy answers as
     a real kubelet, so that a refusal after the scheduler's choice is what a real cluster would see (None: if the
-    policy says so itself, by an attribute `exact`). `settings` are for people (None: those of the policy).
+    policy says so itself, by an attribute `exact`). `reserved` and `settings` are for people (None: the policy's).
 
     Pods that are in the hub's ledger already are counted. From then on the hub is the fleet's: nobody else may admit
     or release. Nodes that share one policy object and one machine object are known to be alike, which saves asking.
@@ -46,6 +46,7 @@ class FleetNode:
         allocatable: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
         notices: tuple[Notice, ...] = (),
+        reserved: CpuSet | None = None,
         exact_kubelet: bool | None = None,
     ) -> None:
         self.name = name
@@ -56,6 +57,7 @@ class FleetNode:
         self.allocatable = {name: min(amount, LARGEST_TOLD) for name, amount in (allocatable or {}).items()}
         self.settings = dict(hub.policy.settings if settings is None else settings)
         self.notices = notices
+        self.reserved = hub.policy.reserved if reserved is None else reserved
         exact = getattr(hub.policy, "exact", False) if exact_kubelet is None else exact_kubelet
         self.exact_kubelet = bool(exact)
         self.requested: dict[str, int] = {PODS: 0}
@@ -93,7 +95,7 @@ class FleetNode:
             name=self.name,
             machine=self.hub.machine,
             policy=self.hub.policy.name,
-            reserved=self.hub.policy.reserved,
+            reserved=self.reserved,
             shared=CpuSet.of_mask(shared),
             allocatable=self.allocatable,
             used=dict(self.requested),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bayplan.fleet.filters import TERMS_CONFLICT, Objection
+from bayplan.fleet.filters import TERMS_CONFLICT, Objection, quantity
 from bayplan.resources.decision import Decision, Notice, Refusal
 
 UNSCHEDULABLE = "Unschedulable"
@@ -63,7 +63,8 @@ def summary(nodes: int, answers: Sequence[Answer], most_free: Callable[[str], in
     if not answers:
         message = "no nodes available to schedule pods"
         return Refusal(reason=UNSCHEDULABLE, message=message, rule="fleet/no-node", remedies=("add a node",))
-    ranked = sorted(answers, key=lambda answer: -answer.nodes)
+    # A node that only its hub refused is the nearest to taking the pod.
+    ranked = sorted(answers, key=lambda answer: (answer.refusal.reason == UNSCHEDULABLE, -answer.nodes))
     remedies = dict.fromkeys(remedy for answer in ranked for remedy in answer.refusal.remedies)
     refusal = Refusal(
         reason=UNSCHEDULABLE,
@@ -76,8 +77,9 @@ def summary(nodes: int, answers: Sequence[Answer], most_free: Callable[[str], in
         return refusal
     free = most_free(resource)
     if nodes > 1:
-        remedy = f"ask for at most {free} of {resource}, or add a node that has so much of it free"
-        refusal = msgspec.structs.replace(refusal, remedies=(remedy if free else f"add a node that offers {resource}",))
+        more = f"add a node with {quantity(resource, asked or 0)} of {resource} free"
+        remedy = f"ask for at most {quantity(resource, free)} of {resource}, or {more}" if free else more
+        refusal = msgspec.structs.replace(refusal, remedies=(remedy,))
     return msgspec.structs.replace(refusal, resource=resource, asked=asked, free=free)
 
 
