@@ -53,7 +53,7 @@ class Assembly:
 
     def single(self, machine: str, kubelet_config: str | None) -> FleetNode:
         """One node that is just this machine. Raises `InputError` if its kubelet would not start."""
-        hardware = self._machine(machine)
+        hardware = self._machine(machine, self._hugepages)
         configuration = self._configuration(kubelet_config, "")
         exact = self._exact if self._exact is not None else kubelet_config is not None
         setup = NodeSetup(
@@ -77,7 +77,7 @@ class Assembly:
 
     def _of_spec(self, spec: NodeSpec, folder: str, kubelet_config: str | None) -> FleetNode:
         try:
-            machine = self._machine(_beside(spec.machine, folder))
+            machine = self._machine(_beside(spec.machine, folder), spec.hugepages or self._hugepages)
             given = spec.kubelet_config
             named = _beside(given, folder) if isinstance(given, str) else given or kubelet_config
             configuration = self._configuration(named, folder)
@@ -123,14 +123,19 @@ class Assembly:
             self._policies[key] = load_policy(name)(machine, setup)
         return self._policies[key]
 
-    def _machine(self, source: str) -> Machine:
+    def _machine(self, source: str, hugepages: Sequence[str]) -> Machine:
+        """The machine, with other huge pages if any are wished for."""
         if source not in self._machines:
-            machine = open_machine(source)
+            self._machines[source] = open_machine(source)
+        if not hugepages:
+            return self._machines[source]
+        key = " ".join([source, *hugepages])
+        if key not in self._machines:
             try:
-                self._machines[source] = with_hugepages(machine, self._hugepages) if self._hugepages else machine
+                self._machines[key] = with_hugepages(self._machines[source], hugepages)
             except InputError as error:
                 raise error.within(source=source) from error
-        return self._machines[source]
+        return self._machines[key]
 
     def _configuration(self, named: str | InlineConfiguration | None, folder: str) -> KubeletConfiguration:
         if named is None:
