@@ -75,8 +75,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     `labels` has `kubernetes.io/hostname` and `kubernetes.io/os` as a kubelet sets them, unless given otherwise.
     `allocatable` overrides what the machine and its configuration would give: cpu in millicores, bytes or pieces.
-    `hugepages` are wishes as `bayplan.machine.hugepages` reads them. `policy` and `mode` are empty where the file leaves
-    them to the command line. `source` tells where it was written.
+    `hugepages` are wishes as `bayplan.machine.hugepages` reads them. `policy` and `mode` are empty where the file
+    leaves them to the command line. `source` tells where it was written.
     """
 
     name: str
