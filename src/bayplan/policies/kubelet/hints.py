@@ -32,7 +32,7 @@ class Sum:
         self._order: list[tuple[int, int]] | None = None
         self.weights = weights
         self.need = need
-        self._tops: dict[int, list[int]] = {}
+        self._tops: dict[int, list[int] | None] = {}
 
     @property
     def _ranked(self) -> list[tuple[int, int]]:
@@ -67,9 +67,28 @@ class Sum:
         """Whether the `count` largest of `lower` would be enough beside `chosen`."""
         tops = self._tops.get(lower)
         if tops is None:
+            if lower not in self._tops:  # most sets are asked about once: their sums are not worth keeping
+                self._tops[lower] = None
+                return self._least(lower, self.need - self.total(chosen)) <= count
             tops = list(accumulate([weight for weight, bit in self._ranked if bit & lower], initial=0))
             self._tops[lower] = tops
         return self.total(chosen) + tops[min(count, len(tops) - 1)] >= self.need
+
+    def least(self, universe: int) -> int:
+        """How many nodes it takes at least; more than there are if it cannot be met."""
+        return self._least(universe, self.need)
+
+    def _least(self, universe: int, need: int) -> int:
+        count = 0
+        if need <= 0:
+            return 0
+        for weight, bit in self._ranked:
+            if bit & universe:
+                need -= weight
+                count += 1
+                if need <= 0:
+                    return count
+        return len(self.weights) + 1
 
 
 class Cover:
@@ -89,6 +108,10 @@ class Cover:
     def met(self, mask: int) -> bool:
         """Whether enough things touch a mask."""
         return sum(count for nodes, count in self.groups if nodes & mask) >= self.need
+
+    def least(self, universe: int) -> int:
+        """A bound, as `reachable`."""
+        return self._bound.least(universe)
 
     def signature(self, node: int) -> int:
         """Which groups a node belongs to, as a mask of their positions."""
@@ -145,7 +168,10 @@ class Up:
         """The size of the smallest members; None if there are none."""
         if not self.accepts(self.universe):
             return None
-        return next((k for k in range(1, self.universe.bit_count() + 1) if self.smallest(k) is not None), None)
+        least = max(1, self.must.bit_count(), *(condition.least(self.universe) for condition in self.conditions))
+        if not self.must and not self.touches and len(self.conditions) == 1 and isinstance(self.conditions[0], Sum):
+            return least
+        return next((k for k in range(least, self.universe.bit_count() + 1) if self.smallest(k) is not None), None)
 
 
 class AlsoPreferred(Protocol):
