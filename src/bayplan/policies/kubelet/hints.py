@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Protocol
 
 from bayplan.idset import bits
@@ -25,12 +25,21 @@ Weights = Sequence[int]
 class Sum:
     """The amounts of the chosen nodes must add up to `need`."""
 
-    __slots__ = ("_tops", "need", "weights")
+    __slots__ = ("_known", "_order", "_tops", "need", "weights")
 
     def __init__(self, weights: Weights, need: int) -> None:
+        self._known: dict[int, int] = {0: 0}
+        self._order: list[tuple[int, int]] | None = None
         self.weights = weights
         self.need = need
-        self._tops: dict[int, list[int]] = {}
+        self._tops: dict[int, list[int] | None] = {}
+
+    @property
+    def _ranked(self) -> list[tuple[int, int]]:
+        """The nodes that have something, most first, as (amount, mask of the one node)."""
+        if self._order is None:
+            self._order = sorted(((w, 1 << i) for i, w in enumerate(self.weights) if w), reverse=True)
+        return self._order
 
     def total(self, mask: int) -> int:
         """What the nodes of a mask have together."""
@@ -42,6 +51,14 @@ class Sum:
             mask ^= low
         return total
 
+    def running_total(self, mask: int) -> int:
+        """`total`, for searches that ask for a mask and then for it with a lower node added: each sum is kept."""
+        known = self._known.get(mask)
+        if known is None:
+            low = mask & -mask
+            known = self._known[mask] = self.running_total(mask ^ low) + self.weights[low.bit_length() - 1]
+        return known
+
     def met(self, mask: int) -> bool:
         """Whether a mask has enough."""
         return self.total(mask) >= self.need
@@ -50,11 +67,28 @@ class Sum:
         """Whether the `count` largest of `lower` would be enough beside `chosen`."""
         tops = self._tops.get(lower)
         if tops is None:
-            tops = [0]
-            for weight in sorted((self.weights[i] for i in bits(lower)), reverse=True):
-                tops.append(tops[-1] + weight)
+            if lower not in self._tops:  # most sets are asked about once: their sums are not worth keeping
+                self._tops[lower] = None
+                return self._least(lower, self.need - self.total(chosen)) <= count
+            tops = list(accumulate([weight for weight, bit in self._ranked if bit & lower], initial=0))
             self._tops[lower] = tops
         return self.total(chosen) + tops[min(count, len(tops) - 1)] >= self.need
+
+    def least(self, universe: int) -> int:
+        """How many nodes it takes at least; more than there are if it cannot be met."""
+        return self._least(universe, self.need)
+
+    def _least(self, universe: int, need: int) -> int:
+        count = 0
+        if need <= 0:
+            return 0
+        for weight, bit in self._ranked:
+            if bit & universe:
+                need -= weight
+                count += 1
+                if need <= 0:
+                    return count
+        return len(self.weights) + 1
 
 
 class Cover:
@@ -74,6 +108,10 @@ class Cover:
     def met(self, mask: int) -> bool:
         """Whether enough things touch a mask."""
         return sum(count for nodes, count in self.groups if nodes & mask) >= self.need
+
+    def least(self, universe: int) -> int:
+        """A bound, as `reachable`."""
+        return self._bound.least(universe)
 
     def signature(self, node: int) -> int:
         """Which groups a node belongs to, as a mask of their positions."""
@@ -130,7 +168,10 @@ class Up:
         """The size of the smallest members; None if there are none."""
         if not self.accepts(self.universe):
             return None
-        return next((k for k in range(1, self.universe.bit_count() + 1) if self.smallest(k) is not None), None)
+        least = max(1, self.must.bit_count(), *(condition.least(self.universe) for condition in self.conditions))
+        if not self.must and not self.touches and len(self.conditions) == 1 and isinstance(self.conditions[0], Sum):
+            return least
+        return next((k for k in range(least, self.universe.bit_count() + 1) if self.smallest(k) is not None), None)
 
 
 class AlsoPreferred(Protocol):

@@ -25,6 +25,7 @@ class Reach:
         self._bins = [_Bin(up, self.nodes) for up in ups]
         self._packed: dict[int, bool] = {}
         self._costs: dict[int, list[float]] = {}
+        self._spent: dict[int, float] = {0: 0.0}
         self._cheapest = {x: min(b.cost(x) for b in self._bins) for x in bits(self.nodes)}
 
     def accepts(self, mask: int) -> bool:
@@ -41,8 +42,16 @@ class Reach:
         if costs is None:
             costs = sorted(self._cheapest[x] for x in bits(lower))
             self._costs[lower] = costs
-        spent = sum(self._cheapest[x] for x in bits(gone)) + sum(costs[: max(0, len(costs) - count)])
+        spent = self._least_spent(gone) + sum(costs[: max(0, len(costs) - count)])
         return spent <= len(self._bins) + 1e-9 and self._packable(gone)
+
+    def _least_spent(self, gone: int) -> float:
+        """The shares of slack that leaving these nodes out takes at least. Kept: searches add a node at a time."""
+        known = self._spent.get(gone)
+        if known is None:
+            low = gone & -gone
+            known = self._spent[gone] = self._least_spent(gone ^ low) + self._cheapest[low.bit_length() - 1]
+        return known
 
     def _packable(self, gone: int) -> bool:
         known = self._packed.get(gone)
@@ -69,24 +78,34 @@ class Reach:
 class _Bin:
     """What one list can spare."""
 
-    __slots__ = ("_binding", "outside", "up")
+    __slots__ = ("_binding", "_covers", "_slacks", "outside", "up")
 
     def __init__(self, up: Up, nodes: int) -> None:
         self.up = up
         self.outside = up.universe & ~nodes
         self._binding: tuple[Sum, int] | None = None
+        self._slacks: list[tuple[Sum, int]] = []
+        self._covers = [condition for condition in up.conditions if not isinstance(condition, Sum)]
         tightest = 0.0
         for condition in up.conditions:
             if isinstance(condition, Sum):
                 whole = condition.total(up.universe)
                 slack = whole - condition.need
+                self._slacks.append((condition, slack))
                 tightness = whole / slack if slack > 0 else float("inf")
                 if whole and tightness > tightest:
                     tightest, self._binding = tightness, (condition, slack)
 
     def can_spare(self, gone: int) -> bool:
         """Whether the list still has a hint without any of these nodes."""
-        return self.up.accepts(self.up.universe & ~gone)
+        up = self.up
+        if up.must & gone or not up.universe & ~gone:
+            return False
+        for condition, slack in self._slacks:
+            if condition.running_total(gone & up.universe) > slack:
+                return False
+        left = up.universe & ~gone
+        return all(touch & left for touch in up.touches) and all(cover.met(left) for cover in self._covers)
 
     def cost(self, node: int) -> float:
         """The share of the tightest slack that leaving this node out uses up (more than 1: cannot)."""

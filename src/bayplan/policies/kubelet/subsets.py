@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from operator import add
 from typing import Protocol
 
 from bayplan.idset import bits
@@ -127,7 +128,10 @@ class _Closest:
         self._d = distances
         self._best: tuple[int, int] | None = None
         self._branches = 0
-        self._near = [_running(sorted(distances[x][y] for y in optional if y != x)) for x in optional]
+        # Row k: for each optional node the sum of its k smallest distances to others.
+        near = [_running(sorted(distances[x][y] for y in optional if y != x)) for x in optional]
+        self._near: list[tuple[int, ...]] = list(zip(*near, strict=True))
+        self._pairs = [[distances[x][y] + distances[y][x] for y in optional] for x in optional]
 
     def run(self) -> int | None:
         start = [self._d[x][x] + sum(self._d[x][y] + self._d[y][x] for y in bits(self._must)) for x in self._optional]
@@ -138,17 +142,13 @@ class _Closest:
     def _greedy(self) -> None:
         """A good first answer: grow from each node by the nearest one."""
         for first in range(len(self._optional)):
-            gain = [0] * len(self._optional)
-            mask, rest, grown = self._must, set(range(len(self._optional))), first
+            gain: list[float] = [0] * len(self._optional)
+            mask, grown = self._must, first
             for _ in range(self._wanted):
-                rest.discard(grown)
-                node = self._optional[grown]
-                mask |= 1 << node
-                row = self._d[node]
-                for i in rest:
-                    other = self._optional[i]
-                    gain[i] += row[other] + self._d[other][node]
-                grown = min(rest, key=lambda i: (gain[i], i), default=0)
+                mask |= 1 << self._optional[grown]
+                gain[grown] = math.inf
+                gain = list(map(add, gain, self._pairs[grown]))
+                grown = gain.index(min(gain))
             self._offer(mask)
 
     def _offer(self, mask: int) -> None:
@@ -170,16 +170,14 @@ class _Closest:
             return
         self._descend(left - 1, chosen, wanted, so_far, gain)
         node = self._optional[left - 1]
-        row = self._d[node]
-        grown = [gain[i] + row[x] + self._d[x][node] for i, x in enumerate(self._optional[: left - 1])]
+        grown = list(map(add, gain[: left - 1], self._pairs[left - 1]))
         self._descend(left - 1, chosen | 1 << node, wanted - 1, so_far + gain[left - 1], grown)
 
     def _worth(self, left: int, chosen: int, wanted: int, so_far: int, gain: list[int]) -> bool:
         if self._best is None:
             return True
-        near = self._near
-        costs = sorted(gain[i] + near[i][wanted - 1] for i in range(left))
-        bound = so_far + sum(costs[:wanted])
+        costs = sorted(map(add, gain[:left], self._near[wanted - 1]))
+        bound: int = so_far + sum(costs[:wanted])
         if bound != self._best[0]:
             return bound < self._best[0]
         # An equally close set helps only if it is the smaller integer: the highest bits are settled already.

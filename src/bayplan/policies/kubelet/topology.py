@@ -14,6 +14,7 @@ from functools import cached_property
 
 import msgspec
 
+from bayplan.idset import bits
 from bayplan.machine import Machine
 
 
@@ -171,5 +172,10 @@ def topology_of(machine: Machine) -> CpuTopology:
 
 
 def _inside(outer: dict[int, int], inner: dict[int, int]) -> dict[int, list[tuple[int, int]]]:
-    ordered = sorted(inner.items())
-    return {key: [(i, cpus) for i, cpus in ordered if cpus & mask] for key, mask in outer.items()}
+    """For each outer element the inner ones that have a CPU in it, by id. Outer elements have no CPU in common."""
+    owner = {cpu: key for key, cpus in outer.items() for cpu in bits(cpus)}
+    found: dict[int, list[tuple[int, int]]] = {key: [] for key in outer}
+    for element in sorted(inner.items()):
+        for key in dict.fromkeys(owner[cpu] for cpu in bits(element[1])):
+            found[key].append(element)
+    return found

@@ -1,0 +1,53 @@
+"""The benchmark of admission runs and prints its three tables; how fast it was is for people to read."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARK = Path(__file__).resolve().parent.parent / "benchmarks" / "admission.py"
+
+
+def run(shared: str) -> str:
+    environment = {**os.environ, "BAYPLAN_SHARED_DATA": shared}
+    command = [sys.executable, str(BENCHMARK), "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def without_data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return run(str(tmp_path_factory.mktemp("empty")))
+
+
+def test_one_admission_is_measured_from_1_to_64_nodes_and_on_presets(without_data: str) -> None:
+    first, _, _ = without_data.partition("\n2. ")
+    cell = r"\s+\d+\.\d{3} /\s*\d+\.\d{3}"
+    for name in ("1 equal", "64 equal", "8 different", "64 different", "gb200-tray", "superdome-flex-32s"):
+        assert re.search(rf"^ +{name} +\d+ +\d+{cell * 3}$", first, re.MULTILINE), name
+    assert re.search(r"growth 1 to 64, different( +\d+\.\dx){3}$", first, re.MULTILINE)
+
+
+def test_without_the_kubelets_figures_it_says_so(without_data: str) -> None:
+    assert "kubelet-scaling.tsv is not here" in without_data
+    assert re.search(r"cpu\+mem\+1dev +64 +- +\d+\.\d{3} +-$", without_data, re.MULTILINE)
+
+
+def test_the_walk_is_the_baseline(without_data: str) -> None:
+    _, _, third = without_data.partition("\n3. ")
+    assert re.search(r"cpu\+mem\+1dev +4 +3,375 +\d+\.\d{3} +\d+\.\d{3} +[\d,.]+x$", third, re.MULTILINE)
+
+
+def test_the_kubelets_figures_stand_beside_ours(shared_data: Path) -> None:
+    if not (shared_data / "kubelet-scaling.tsv").is_file():
+        pytest.skip(f"shared data is absent: no file {shared_data / 'kubelet-scaling.tsv'}")
+    text = run(str(shared_data))
+    assert "measured elsewhere, on another machine, not in this run" in text
+    assert re.search(r"cpu\+mem\+1dev +10 +280,147\.139 +\d+\.\d{3} +[\d,.]+x$", text, re.MULTILINE)
