@@ -9,6 +9,7 @@ Sets are plain ints here (bit i is CPU i): the allocators live in inner loops.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -154,21 +155,25 @@ class CpuTopology:
 def topology_of(machine: Machine) -> CpuTopology:
     """What cadvisor would tell the kubelet of this machine.
 
-    A CPU that no memory node claims counts to the first node, as on a machine without NUMA. An L3 is told apart only
-    where the CPUs that share it are fewer than those of their node.
+    A core is what has one core number in one package of a node; a CPU that no memory node claims counts to the first
+    node, as on a machine without NUMA. An L3 counts as the node's own if as many CPUs share it as the node would have
+    if all of its cores were like the core looked at; otherwise it is told apart (cadvisor's addCacheInfo).
     """
     first = machine.nodes[0].id if machine.nodes else 0
     node_of = machine.node_of
-    l3_of: dict[int, int] = {}
-    for number, cache in enumerate(machine.caches_at(3)):
-        node = next((n for n in machine.nodes if n.cpus.mask & cache.cpus.mask), None)
-        if node is not None and len(cache.cpus) != len(node.cpus):
-            l3_of.update(dict.fromkeys(cache.cpus, number))
-    return CpuTopology(
-        SeenCpu(cpu, core.package, node_of.get(cpu, first), core.id, l3_of.get(cpu, -1))
-        for core in machine.cores
-        for cpu in core.cpus
-    )
+    cores: dict[tuple[int, int, int], list[int]] = {}
+    for core in machine.cores:
+        number = core.core_id if core.core_id >= 0 else core.id
+        for cpu in core.cpus:
+            cores.setdefault((node_of.get(cpu, first), core.package, number), []).append(cpu)
+    in_node = Counter(node for node, _, _ in cores)
+    l3_of = {cpu: (number, len(cache.cpus)) for number, cache in enumerate(machine.caches_at(3)) for cpu in cache.cpus}
+    seen = []
+    for (node, package, number), threads in cores.items():
+        l3, sharers = l3_of.get(threads[0], (-1, 0))
+        apart = l3 if sharers != in_node[node] * len(threads) else -1
+        seen += [SeenCpu(cpu, package, node, number, apart) for cpu in threads]
+    return CpuTopology(seen)
 
 
 def _inside(outer: dict[int, int], inner: dict[int, int]) -> dict[int, list[tuple[int, int]]]:
