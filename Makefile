@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-long lint format bench lock clean
+.PHONY: setup demo test test-long lint format docs bench lock clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,13 @@ test: setup lint
 
 test-long: setup
 	$(BIN)/pytest -m long
+
+# What of the documentation is made by the program itself; tests hold it against drifting.
+docs: setup
+	$(BIN)/python -m bayplan.cli.reference > docs/reference/commands.md
+	$(BIN)/python -m bayplan.report.schema docs/schema
+	-$(BIN)/bayplan plan examples/workload.yaml --machine preset:dgx-h100 --kubelet-config examples/kubelet.yaml \
+		--hugepages 1Gi=16 -o svg --quiet > docs/picture.svg
 
 bench: setup
 	$(BIN)/python benchmarks/admission.py

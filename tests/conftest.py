@@ -17,3 +17,31 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"shared data is absent: no folder {folder}; BAYPLAN_SHARED_DATA can name another")
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Where BAYPLAN_CI is set, name the skipped tests that are not on the list of tests that may be skipped."""
+    unexpected = _unexpected_skips(terminalreporter)
+    if unexpected:
+        terminalreporter.section("tests that must not be skipped here")
+        for name, reason in unexpected:
+            terminalreporter.line(f"{name}: {reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Where BAYPLAN_CI is set, such a skip fails the run."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus == pytest.ExitCode.OK and reporter is not None and _unexpected_skips(reporter):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _unexpected_skips(reporter: pytest.TerminalReporter) -> list[tuple[str, str]]:
+    if not os.environ.get("BAYPLAN_CI"):
+        return []
+    lines = (REPOSITORY / "tests" / "allowed-skips.txt").read_text().splitlines()
+    allowed = {line.split("  ", 1)[0] for line in lines if line and not line.startswith("#")}
+    return [
+        (report.nodeid, str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr))
+        for report in reporter.stats.get("skipped", [])
+        if report.nodeid not in allowed
+    ]

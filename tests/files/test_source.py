@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bayplan.errors import InputError
-from bayplan.files import source
+from bayplan.files import documents, source
 from bayplan.files.presets import load_preset
 from bayplan.files.source import open_machine
 from bayplan.machine import saved
@@ -116,6 +116,6 @@ def test_a_file_of_nothing_known_says_what_was_expected(tmp_path: Path) -> None:
 
 
 def test_a_file_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MAX_FILE_BYTES", 2**20)
+    monkeypatch.setattr(documents, "MAX_BYTES", 2**20)
     with pytest.raises(InputError, match="too large"):
         open_machine("/dev/zero")

@@ -1,1 +1,30 @@
 """The words a person types."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+OK, BAD_INPUT, REFUSED, INTERRUPTED = 0, 2, 3, 130
+
+
+def main() -> None:
+    """The `bayplan` command: 0 all placed, 3 something refused, 2 bad input or usage, 130 interrupted."""
+    from bayplan.errors import BayplanError
+
+    try:
+        from bayplan.cli.app import run
+
+        status = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BayplanError as error:
+        print(f"bayplan: {error}", file=sys.stderr)
+        status = BAD_INPUT
+    except KeyboardInterrupt:
+        print("bayplan: interrupted", file=sys.stderr)
+        status = INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough of it. Python would complain again when it closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = OK
+    sys.exit(status)

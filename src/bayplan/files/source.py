@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 
 from bayplan.errors import InputError
+from bayplan.files.documents import read_bytes
 from bayplan.files.presets import load_preset, preset_names
 from bayplan.machine import description, document, preset, saved
 from bayplan.machine.model import Machine
 
-MAX_FILE_BYTES = 64 * 2**20
 LIVE = "live"
 _ARCHIVE_MAGIC = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _TAR_MAGIC_AT = 257
@@ -39,11 +39,10 @@ def open_machine(source: str = LIVE) -> Machine:
 def read_tree(path: str, *, name: str, source: str) -> Machine:
     """The machine in a root folder, or an archive of one."""
     # Imported here, so that a preset or a saved machine is there without them.
-    from bayplan.files import open_tree  # type: ignore[attr-defined, unused-ignore]
+    from bayplan.files import open_tree
     from bayplan.machine import sysfs
 
-    machine: Machine = sysfs.read(open_tree(path), name=name, source=source)  # type: ignore[attr-defined, unused-ignore]
-    return machine
+    return sysfs.read(open_tree(path), name=name, source=source)
 
 
 def _open_path(source: str) -> Machine:
@@ -70,14 +69,10 @@ def _read_hwloc(content: bytes, name: str, source: str) -> Machine:
 
 def _content(path: str, source: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read ({reason})", source=source) from error
-    if len(content) > MAX_FILE_BYTES:
-        raise InputError("too large", source=source, expected=f"at most {MAX_FILE_BYTES} bytes")
-    return content
+        return read_bytes(path)
+    except InputError as error:
+        error.source = source
+        raise
 
 
 def _name(path: str) -> str:

@@ -10,6 +10,7 @@
       taints: [{key: gpu, value: "yes", effect: NoSchedule}]
       kubeletConfig: kubelet.yaml         # or the KubeletConfiguration itself
       devices: {nvidia.com/gpu: [{id: gpu-0, numaNodes: [0]}]}
+      hugepages: ["1Gi=16", "2Mi=512@0"]  # as if it had them: see bayplan.machine.hugepages
 
 Sources of machines and paths of configurations are given back as they were written, for whoever opens files to resolve
 against the folder of this file; nothing is opened here. What the format does not know is an error, for a misspelt
@@ -54,6 +55,7 @@ _NODE_FIELDS = frozenset(
         "policy",
         "mode",
         "devices",
+        "hugepages",
         "unschedulable",
         "allocatable",
     }
@@ -73,7 +75,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     `labels` has `kubernetes.io/hostname` and `kubernetes.io/os` as a kubelet sets them, unless given otherwise.
     `allocatable` overrides what the machine and its configuration would give: cpu in millicores, bytes or pieces.
-    `policy` and `mode` are empty where the file leaves them to the command line. `source` tells where it was written.
+    `hugepages` are wishes as `bayplan.machine.hugepages` reads them. `policy` and `mode` are empty where the file
+    leaves them to the command line. `source` tells where it was written.
     """
 
     name: str
@@ -84,6 +87,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     policy: str = ""
     mode: str = ""
     devices: dict[str, tuple[DeviceSpec, ...]] = {}
+    hugepages: tuple[str, ...] = ()
     unschedulable: bool = False
     allocatable: dict[str, int] = {}
     source: str = ""
@@ -181,6 +185,7 @@ def _read_entry(entry: Fields, source: str, place: str, default_machine: str) ->
         policy=entry.text("policy"),
         mode=entry.text("mode"),
         devices=read_devices(entry),
+        hugepages=entry.texts("hugepages"),
         unschedulable=entry.boolean("unschedulable"),
         allocatable=read_allocatable(entry.mapping("allocatable")),
         source=f"{source}: {place}: {entry.path}",

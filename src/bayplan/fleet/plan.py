@@ -44,8 +44,9 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """One pod's answer.
 
     Placed: `node` and `decision` (with its grants) are given. Refused: `node` is None, `refusal` sums it up (with one
-    node it is that node's own) and `elsewhere` has every node's reason, shortened to the first of each kind in a large
-    cluster; `refused_nodes` counts them all by reason.
+    node it is that node's own), and `decision`, if given, has the trace of the hub that would have been chosen first.
+    `elsewhere` has every node's reason, shortened to the first of each kind in a large cluster; `refused_nodes` counts
+    them all by reason.
     """
 
     pod: Pod

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -27,10 +27,21 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 T = TypeVar("T")
 
 
-def parse(text: str | bytes, *, source: str = "") -> dict[str, Any]:
+class Limits(NamedTuple):
+    """How large a file may be: bytes of text, bytes of YAML (which takes seconds a megabyte), bytes of all id sets."""
+
+    text_bytes: int = MAX_TEXT_BYTES
+    yaml_bytes: int = MAX_YAML_BYTES
+    set_bytes: int = MAX_SET_BYTES
+
+
+MACHINE_FILE = Limits()
+
+
+def parse(text: str | bytes, *, source: str = "", limits: Limits = MACHINE_FILE) -> dict[str, Any]:
     """The one mapping that a JSON or YAML text holds. Text that starts with `{` is taken for JSON."""
-    plain = _decoded(text, source)
-    value = _parse_json(plain, source) if plain.lstrip().startswith("{") else _parse_yaml(plain, source)
+    plain = _decoded(text, source, limits)
+    value = _parse_json(plain, source) if plain.lstrip().startswith("{") else _parse_yaml(plain, source, limits)
     if not isinstance(value, dict):
         raise InputError("not a mapping", source=source, value=value, expected="apiVersion, kind and fields")
     return value
@@ -47,21 +58,21 @@ def take_header(document: dict[str, Any], kinds: tuple[str, ...], *, source: str
     return kind, rest
 
 
-def convert(value: object, kind: type[T], *, source: str = "") -> T:
+def convert(value: object, kind: type[T], *, source: str = "", limits: Limits = MACHINE_FILE) -> T:
     """Plain values to a msgspec type. Raises `InputError` with the path of the field, its value and what it wants."""
     try:
-        return msgspec.convert(value, kind, dec_hook=_set_reader())
+        return msgspec.convert(value, kind, str_keys=True, dec_hook=_set_reader(limits.set_bytes))
     except msgspec.ValidationError as error:
         raise _explained(error, value, source) from error
     except RecursionError as error:
         raise InputError("nested too deep", source=source, expected=f"at most {MAX_DEPTH} levels") from error
 
 
-def _decoded(text: str | bytes, source: str) -> str:
-    if len(text) > MAX_TEXT_BYTES:
-        raise InputError("too large", source=source, value=len(text), expected=f"at most {MAX_TEXT_BYTES} bytes")
+def _decoded(text: str | bytes, source: str, limits: Limits) -> str:
+    if len(text) > limits.text_bytes:
+        raise InputError("too large", source=source, value=len(text), expected=f"at most {limits.text_bytes} bytes")
     if isinstance(text, str):
-        return text
+        return text.removeprefix("\ufeff")
     try:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -77,12 +88,12 @@ def _parse_json(text: str, source: str) -> object:
         raise InputError("nested too deep", source=source, expected=f"at most {MAX_DEPTH} levels") from error
 
 
-def _parse_yaml(text: str, source: str) -> object:
+def _parse_yaml(text: str, source: str, limits: Limits) -> object:
     # Imported here: most machine files are JSON, and a command line waits for every import.
     import yaml
 
-    if len(text) > MAX_YAML_BYTES:
-        wanted = f"at most {MAX_YAML_BYTES} bytes of YAML; more as JSON"
+    if len(text) > limits.yaml_bytes:
+        wanted = f"at most {limits.yaml_bytes} bytes of YAML; more as JSON"
         raise InputError("too large", source=source, value=len(text), expected=wanted)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -111,20 +122,20 @@ def _refuse_traps(events: Iterable[Any], source: str) -> None:
             raise InputError("nested too deep", source=source, place=place, expected=f"at most {MAX_DEPTH} levels")
 
 
-def _set_reader() -> Callable[[type, object], object]:
+def _set_reader(budget: int) -> Callable[[type, object], object]:
     """`decode_idset` with a budget; msgspec adds the path only to ValueError."""
-    left = MAX_SET_BYTES
+    left = budget
 
     def read(kind: type, value: object) -> object:
         nonlocal left
         try:
             made = decode_idset(kind, value)
         except InputError as error:
-            raise ValueError(f"{error.problem} ({error.expected})") from error
+            raise ValueError(error.problem) from error
         if isinstance(made, IdSet):
             left -= made.mask.bit_length() // 8
         if left < 0:
-            raise ValueError(f"the id sets of this file are too large together (over {MAX_SET_BYTES} bytes)")
+            raise ValueError(f"the id sets are too large together (over {budget} bytes)")
         return made
 
     return read
@@ -135,6 +146,9 @@ def _explained(error: msgspec.ValidationError, value: object, source: str) -> In
     assert found is not None
     place = (found["place"] or "").lstrip(".")
     problem = found["problem"]
+    cause = error.__cause__.__cause__ if error.__cause__ is not None else None
+    if isinstance(cause, InputError):
+        return InputError(cause.problem, source=source, place=place, value=cause.value, expected=cause.expected)
     wrong = _WRONG_TYPE.fullmatch(problem)
     if wrong is not None:
         return InputError(

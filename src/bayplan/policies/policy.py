@@ -1,7 +1,8 @@
 """The contract of a policy: it looks, and proposes; the hub decides whether the proposal stands.
 
 A policy holds no state. What it has to remember between calls (groups, hints, pools) is its `memo`, a value in the
-ledger that it gets with every call and gives back new. In-tree policies are found as anyone else's, through the entry
+ledger that it gets with every call and gives back new. A pod's name, uid, owner and source must not decide whether it
+is admitted: the fleet asks once for pods that are alike. In-tree policies are found as anyone else's, through the entry
 point group `bayplan.policies`.
 """
 

@@ -7,25 +7,20 @@ nodes stays small. Id sets are texts in the kernel's list format. Keys come in t
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
 
 from bayplan.errors import InputError
 from bayplan.fleet.plan import Placement, Plan, PlannedNode
-from bayplan.idset import CpuSet, IdSet, decode_idset, encode_idset
+from bayplan.idset import CpuSet, encode_idset
 from bayplan.machine import Machine
+from bayplan.machine.document import Limits, convert, parse, take_header
 from bayplan.resources.decision import Notice
 
 API_VERSION: Literal["bayplan.dev/v1alpha1"] = "bayplan.dev/v1alpha1"
-# A plan of 100,000 pods stays below both; what is larger is no plan. The second is there because the ten characters
-# `0,65535` make a set of 8 KiB.
-MAX_CHARACTERS = 1 << 28
-MAX_SET_BYTES = 1 << 28
-# PyYAML takes seconds for each megabyte: JSON is the form for large plans.
-MAX_YAML_CHARACTERS = 1 << 25
+# A plan of 100,000 pods stays below these; what is larger is no plan.
+PLAN_FILE = Limits(text_bytes=1 << 28, yaml_bytes=1 << 25, set_bytes=1 << 28)
 
 
 class NodeEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +77,9 @@ def machine_yaml(machine: Machine) -> str:
 
 def read_plan(text: str, *, source: str = "") -> Plan:
     """The plan that a JSON or YAML text holds. Raises `InputError` that names the field."""
-    document = _read(text, source)
+    values = parse(text, source=source, limits=PLAN_FILE)
+    take_header(values, ("Plan",), source=source)
+    document = convert(values, PlanDocument, source=source, limits=PLAN_FILE)
     nodes = []
     for index, entry in enumerate(document.nodes):
         machine = document.machines.get(entry.machine)
@@ -168,70 +165,3 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_encodable(item) for item in value]
     return value
-
-
-def _read(text: str, source: str) -> PlanDocument:
-    if len(text) > MAX_CHARACTERS:
-        raise InputError("too large", source=source, expected=f"at most {MAX_CHARACTERS:,} characters")
-    try:
-        if text.lstrip("\ufeff \t\r\n").startswith("{"):
-            return msgspec.json.decode(text.lstrip("\ufeff"), type=PlanDocument, dec_hook=_set_reader())
-        return msgspec.convert(_from_yaml(text, source), PlanDocument, str_keys=True, dec_hook=_set_reader())
-    except msgspec.ValidationError as error:
-        raise _input_error(error, source) from error
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise InputError(f"not valid JSON: {error}", source=source) from error
-    except RecursionError as error:
-        raise InputError("nested too deeply", source=source) from error
-
-
-def _from_yaml(text: str, source: str) -> object:
-    import yaml
-
-    if len(text) > MAX_YAML_CHARACTERS:
-        expected = f"JSON, or YAML of at most {MAX_YAML_CHARACTERS:,} characters"
-        raise InputError("too large for YAML", source=source, expected=expected)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        for event in yaml.parse(text, Loader=loader):
-            # Aliases of aliases are how a small file becomes an endless one, and a plan is written without any.
-            if isinstance(event, yaml.AliasEvent):
-                place = f"line {event.start_mark.line + 1}" if event.start_mark else ""
-                raise InputError("aliases are not allowed", source=source, place=place)
-        return yaml.load(text, Loader=loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable"
-        raise InputError(f"not valid YAML: {problem}", source=source, place=place) from error
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"not valid YAML: {error}", source=source) from error
-
-
-def _input_error(error: msgspec.ValidationError, source: str) -> InputError:
-    """What msgspec says (`Expected `int`, got `str` - at `$.nodes[0]`) as a place and a problem."""
-    problem, _, path = str(error).partition(" - at `")
-    place = re.sub(r"^\$\.?", "", path.rstrip("`"))
-    cause = error.__cause__.__cause__ if error.__cause__ else None
-    if isinstance(cause, InputError):
-        return InputError(cause.problem, source=source, place=place, value=cause.value, expected=cause.expected)
-    expected = "" if place else f"a document of kind Plan, {API_VERSION}"
-    return InputError(problem.replace("`", ""), source=source, place=place, expected=expected)
-
-
-def _set_reader() -> Callable[[type, object], object]:
-    """`decode_idset` in the form in which msgspec adds the path to what went wrong, with a budget for one document."""
-    left = MAX_SET_BYTES
-
-    def read(kind: type, value: object) -> object:
-        nonlocal left
-        try:
-            made = decode_idset(kind, value)
-        except InputError as error:
-            raise ValueError(error.problem) from error
-        left -= made.mask.bit_length() // 8 if isinstance(made, IdSet) else 0
-        if left < 0:
-            raise ValueError("the id sets are too large together")
-        return made
-
-    return read

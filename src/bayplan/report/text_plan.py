@@ -24,6 +24,7 @@ from bayplan.resources.decision import Notice
 DRAWN_NODES = 3
 _COLLAPSE_CPUS = 512
 _NAMES_SHOWN = 6
+_WARNINGS_SHOWN = 8
 
 
 def plan_lines(plan: Plan, *, width: int, unicode: bool) -> list[Line]:
@@ -161,7 +162,7 @@ def _used(node: PlannedNode, resource: str) -> str:
 
 
 def _warnings(plan: Plan, width: int, pen: Pen) -> list[Line]:
-    """Every warning once, with the places it holds for."""
+    """Every warning once, with the places it holds for; of many of one name the first."""
     places: dict[tuple[str, str], list[str]] = {}
 
     def note(notices: Sequence[Notice], place: str) -> None:
@@ -175,9 +176,17 @@ def _warnings(plan: Plan, width: int, pen: Pen) -> list[Line]:
     for placement in plan.placements:
         note(placement.decision.warnings if placement.decision else (), placement.pod.full_name)
     lines: list[Line] = []
+    told: dict[str, int] = {}
     for (name, message), where in places.items():
+        told[name] = told.get(name, 0) + 1
+        if told[name] > _WARNINGS_SHOWN:
+            continue
         names = ", ".join(pen.safe(place, 80) for place in where[:_NAMES_SHOWN])
         more = f" and {counted(len(where) - _NAMES_SHOWN)} more" if len(where) > _NAMES_SHOWN else ""
         text = f"{pen.safe(name)}: {pen.safe(message, MESSAGE_LIMIT)}" + (f" ({names}{more})" if names else "")
         lines += wrap(text, width, first=f"{pen.glyphs.warn} ", style="warn")
+    for name, count in told.items():
+        if count > _WARNINGS_SHOWN:
+            text = f"{pen.safe(name)}: {counted(count - _WARNINGS_SHOWN)} more of this name; -o json has them all"
+            lines += wrap(text, width, first=f"{pen.glyphs.warn} ", style="warn")
     return lines

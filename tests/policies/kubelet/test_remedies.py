@@ -16,6 +16,7 @@ from bayplan.hub.hub import Hub
 from bayplan.machine import Machine
 from bayplan.policies.kubelet.settings import ALIGN_L3, DISTRIBUTE_NODES, FULL_CORES, STRICT_RESERVATION, StartError
 from bayplan.workload.model import Pod, Request
+from bayplan.workload.totals import pod_totals
 
 MIB, GIB = 2**20, 2**30
 Build = Any
@@ -124,6 +125,10 @@ def applied(remedy: str, node: dict[str, Any], build: Build, machine: Machine, h
         yield build.hub(machine, **node).admit(pod).admitted
     elif remedy == "it does not fit on this node even when it is empty":
         yield not build.hub(machine, **node).admit(pod).admitted
+    elif found := re.fullmatch(r"ask for at most (\S+) of pods in all, .*", remedy):
+        yield int(found[1]) < 1
+    elif remedy.startswith("ask for at most"):
+        yield pod_totals(pod).keys() >= {remedy.split(" of ")[1].split(" in all")[0]}
     elif not remedy.startswith("nothing that was tried helps"):
         yield from (hub.admit(smaller).admitted for smaller in changed(remedy, pod))
 

@@ -17,6 +17,7 @@ from bayplan.machine.model import HugepagePool, MemoryAccess, MemoryNode, Memory
 from bayplan.machine.sysfs.cpus import CPU
 from bayplan.machine.sysfs.facts import LARGEST, MAX_NODES, Facts
 from bayplan.machine.sysfs.memory_kinds import name_kinds
+from bayplan.quantity import format_size
 
 NODE = "sys/devices/system/node"
 TIERS = "sys/devices/virtual/memory_tiering"
@@ -47,6 +48,7 @@ def read_nodes(facts: Facts, online: CpuSet, offline: CpuSet) -> tuple[tuple[Mem
         )
         for node in ids
     ]
+    _compare_memory(facts, sum(node.memory_bytes for node in nodes))
     nodes = [_with_initiators(facts, node, nodes, distances) for node in nodes]
     homes = _homes(facts, offline) if not all(node.cpus for node in nodes) else frozenset()
     return name_kinds(facts, nodes, homes), distances
@@ -92,6 +94,14 @@ def _memory(facts: Facts, path: str) -> int:
         facts.note(path, "no MemTotal in kB here, or an impossible one; taken as no memory")
         return 0
     return total
+
+
+def _compare_memory(facts: Facts, total: int) -> None:
+    """Note where the nodes' memory is far from what the kernel has in all: plans would rest on the wrong figure."""
+    found = _MEM_TOTAL.search(facts.text(MEMINFO) or "")
+    told = int(found.group(1)) * 1024 if found else total
+    if abs(told - total) > max(told, total) // 10:
+        facts.note(NODE, f"the nodes have {format_size(total)} together, {MEMINFO} tells of {format_size(told)}")
 
 
 def _read_distances(facts: Facts, ids: tuple[int, ...]) -> Distances:

@@ -22,8 +22,9 @@ def check_fit(allocatable: Mapping[str, int], used: Mapping[str, int], pod: Pod)
         _check("pods", 1, used.get("pods", 0), allocatable["pods"])
     for name in [*_FIRST, *(name for name in totals if name not in _FIRST)]:
         asked = totals.get(name, 0)
-        if asked and name in allocatable:
-            _check(name, asked, used.get(name, 0), allocatable[name])
+        there = allocatable.get(name, 0 if allocatable and name.startswith("hugepages-") else None)
+        if asked and there is not None:
+            _check(name, asked, used.get(name, 0), there)
     return add_totals(used, totals, 1)
 
 

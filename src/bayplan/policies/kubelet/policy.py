@@ -42,10 +42,12 @@ class KubeletPolicy:
 
     def __init__(self, machine: Machine, setup: NodeSetup) -> None:
         configuration = setup.configuration or KubeletConfiguration()
-        devices = setup.devices or offered_devices(machine)
+        self.devices = setup.devices or offered_devices(machine)
         self.exact = setup.exact
         self.allocatable = setup.allocatable
-        self.kubelet = Kubelet(seen_machine(machine), settings_of(machine, configuration, devices), exact=setup.exact)
+        self.kubelet = Kubelet(
+            seen_machine(machine), settings_of(machine, configuration, self.devices), exact=setup.exact
+        )
         self.reserved = CpuSet.of_mask(self.kubelet.cpu_manager.reserved)
         self.settings: Mapping[str, str] = _shown(configuration, exact=setup.exact)
         self._all_nodes = machine.all_nodes

@@ -67,6 +67,8 @@ def remedies(
     container = next((c for c in pod.all_containers if c.name == refusal.container), None)
     found = [text for text in _of_requests(trial, pod, container, refusal) if text]
     found += _policies(trial, pod)
+    if not found and refusal.reason.startswith("OutOf") and refusal.free:
+        found.append(_in_all(refusal))
     empty = trial.emptied()
     if state.pods:
         found.append(
@@ -77,6 +79,13 @@ def remedies(
     elif not found:
         found.append("nothing that was tried helps: this machine, so configured, cannot hold the pod")
     return tuple(found)
+
+
+def _in_all(refusal: Refusal) -> str:
+    """What is left for the pod as a whole; no single container's request may be enough to change."""
+    free, name = refusal.free or 0, refusal.resource
+    amount = format_cpu(free) if name == "cpu" else str(free) if name == "pods" else format_size(free)
+    return f"ask for at most {amount} of {name} in all, which is what is left on this node"
 
 
 def _policies(trial: _Trial, pod: Pod) -> list[str]:

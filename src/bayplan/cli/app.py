@@ -1,0 +1,186 @@
+"""The commands and their options; each imports what it needs when it runs, so that a person waits for nothing else.
+
+click rather than typer: typer brings pydantic along, which alone costs a fifth of the half second that a plan may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from bayplan import __version__
+
+SHOW = "show"
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; gives the exit status. Usage errors are told by click and end with 2."""
+    try:
+        result = bayplan.main(arguments, prog_name="bayplan", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as stop:
+        raise KeyboardInterrupt from stop
+    return result if isinstance(result, int) else 0
+
+
+class _Machine(click.Group):
+    """`bayplan machine SOURCE` shows it: what is no command of the group is a source."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in CONTEXT["help_option_names"]):  # type: ignore[operator]
+            args = [SHOW, *args]
+        return super().parse_args(ctx, args)
+
+
+def _presets(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    from bayplan.files.presets import preset_names
+
+    return [name for name in (f"preset:{p}" for p in preset_names()) if name.startswith(incomplete)]
+
+
+def _drawing(command: F) -> F:
+    """The options of everything that draws in the terminal."""
+    for option in (
+        click.option("--width", type=click.IntRange(60, 1000), help="Columns to draw in."),
+        click.option("--ascii", "ascii_only", is_flag=True, help="No box characters."),
+        click.option("--color/--no-color", default=None, help="Colour; without this, where there is a terminal."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(context_settings=CONTEXT)
+@click.version_option(__version__, message="bayplan %(version)s")
+def bayplan() -> None:
+    """Decides where every container of a heterogeneous Kubernetes cluster goes, and says why, offline."""
+
+
+@bayplan.group(cls=_Machine, subcommand_metavar="[SOURCE | COMMAND] [OPTIONS]")
+def machine() -> None:
+    """Show a machine, or take it along.
+
+    SOURCE is live (this machine, the default), sysfs:FOLDER_OR_TAR, hwloc:FILE, preset:NAME, or a file.
+    """
+
+
+@machine.command(SHOW)
+@click.argument("source", default="live", shell_complete=_presets)
+@click.option("--counts", is_flag=True, help="One line: packages=2 dies=0 numa=4 ...")
+@click.option(
+    "--output", "-o", type=click.Choice(["text", "json", "yaml", "svg"]), default="text", help="How to write it."
+)
+@_drawing
+def machine_show(
+    source: str, counts: bool, output: str, color: bool | None, ascii_only: bool, width: int | None
+) -> int:
+    """Show a machine; what `bayplan machine SOURCE` does.
+
+    Packages, dies, NUMA nodes, caches, cores, devices, distances.
+    """
+    from bayplan.cli import machine as command
+
+    return command.show(source, counts, output, command.Look.of(color, ascii_only, width))
+
+
+@machine.command("capture")
+@click.argument("out")
+@click.option("--root", default="/", show_default=True, help="The root folder of the machine's file system.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def machine_capture(out: str, root: str, force: bool) -> int:
+    """Write what is needed to plan for this machine elsewhere to OUT, a .tar.gz.
+
+    No serial numbers, no addresses.
+    """
+    from bayplan.cli import machine as command
+
+    return command.capture(out, root, force)
+
+
+@machine.command("presets")
+def machine_presets() -> int:
+    """List the machines that are built in."""
+    from bayplan.cli import machine as command
+
+    return command.presets()
+
+
+@bayplan.command()
+@click.argument("manifests", nargs=-1, required=True, metavar="MANIFEST...")
+@click.option(
+    "--machine", "-m", metavar="SOURCE", shell_complete=_presets, help="The machine: as for `bayplan machine`."
+)
+@click.option("--kubelet-config", "-k", metavar="FILE", help="A KubeletConfiguration for the machine.")
+@click.option("--cluster", "-c", metavar="FILE", help="A cluster file, or `kubectl get nodes -o yaml`.")
+@click.option(
+    "--hugepages",
+    multiple=True,
+    metavar="SIZE=COUNT[@NODE]",
+    help="Plan as if the machine had them: 1Gi=16 (spread over nodes), 1Gi=8@0. Can be repeated.",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "json", "yaml", "svg", "html"]),
+    default="text",
+    help="How to write the plan.",
+)
+@click.option("--policy", default="kubelet", show_default=True, help="What places containers on a node.")
+@click.option(
+    "--mode",
+    type=click.Choice(["exact", "safe"]),
+    help="exact: what a real kubelet would do, faults included; safe: Bayplan's own. "
+    "Without this, exact where a kubelet configuration is given.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["spread", "pack"]),
+    default="spread",
+    show_default=True,
+    help="Spread pods over nodes, or pack them.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress and no notes.")
+@_drawing
+def plan(
+    manifests: tuple[str, ...],
+    machine: str | None,
+    kubelet_config: str | None,
+    cluster: str | None,
+    hugepages: tuple[str, ...],
+    output: str,
+    policy: str,
+    mode: str | None,
+    order: str,
+    quiet: bool,
+    color: bool | None,
+    ascii_only: bool,
+    width: int | None,
+) -> int:
+    """Say where every container would go, and what would be refused and why.
+
+    On one machine, or with --cluster on many. MANIFEST is a file, a folder, or - for standard input. The exit status is
+    0 when all is placed, 3 when something is refused, 2 for bad input.
+    """
+    from bayplan.cli import plan as command
+    from bayplan.cli.machine import Look
+
+    inputs = command.Inputs(manifests, machine, kubelet_config, cluster, hugepages, policy, mode, order, quiet)
+    return command.plan(inputs, output, Look.of(color, ascii_only, width))
+
+
+@bayplan.command()
+@click.argument("what", nargs=-1, required=True, metavar="[PLANFILE] [NAME]")
+def explain(what: tuple[str, ...]) -> int:
+    """Say why a pod went where it went, or nowhere: the trace in words.
+
+    NAME is POD, POD/CONTAINER, NAMESPACE/POD or NAMESPACE/POD/CONTAINER of the last plan, or of PLANFILE (written with
+    -o json or yaml; - for standard input).
+    """
+    from bayplan.cli import explain as command
+
+    return command.explain(list(what))

@@ -1,0 +1,119 @@
+"""`bayplan plan`: manifests and machines in, a plan out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from bayplan.cli import OK, REFUSED
+from bayplan.cli.machine import Look
+from bayplan.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bayplan.fleet.plan import Plan
+    from bayplan.workload.notes import Note
+
+MANY = 500
+"""Pods from which on progress is shown."""
+
+
+class Inputs(NamedTuple):
+    """What a plan is made of, as it was typed."""
+
+    manifests: Sequence[str]
+    machine: str | None
+    kubelet_config: str | None
+    cluster: str | None
+    hugepages: Sequence[str]
+    policy: str
+    mode: str | None
+    order: str
+    quiet: bool
+
+
+def plan(inputs: Inputs, output: str, look: Look) -> int:
+    """Make a plan, write it, keep it for `explain`."""
+    from bayplan.cli.last_plan import keep
+
+    made, notes = make(inputs)
+    if not inputs.quiet:
+        _tell(notes)
+    sys.stdout.write(_written(made, output, look))
+    kept = keep(made)
+    if kept and not inputs.quiet:
+        print(f"note: {kept}", file=sys.stderr)
+    return REFUSED if made.refused else OK
+
+
+def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
+    """The plan, and what was noticed on the way."""
+    from bayplan.cli.assemble import Assembly
+    from bayplan.files.documents import open_documents
+    from bayplan.fleet.fleet import Fleet
+    from bayplan.workload import manifests
+    from bayplan.workload.notes import Note
+
+    exact = {None: None, "exact": True, "safe": False}[inputs.mode]
+    assembly = Assembly(inputs.policy, exact, inputs.hugepages)
+    if inputs.cluster is None:
+        nodes = [assembly.single(inputs.machine or "live", inputs.kubelet_config)]
+    else:
+        nodes = assembly.cluster(inputs.cluster, inputs.machine or "", inputs.kubelet_config)
+    workload = manifests.read(open_documents(inputs.manifests))
+    if not workload.pods:
+        raise InputError("no pods", source=", ".join(inputs.manifests), expected="Pods or objects that make them")
+    fleet = Fleet(nodes, scheduler=inputs.cluster is not None, pack=inputs.order == "pack")
+    with _progress(len(workload.pods), quiet=inputs.quiet) as advance:
+        made = fleet.place_all(workload.pods, advance)
+    notes = [*workload.notes, *assembly.notes]
+    elsewhere = sum(1 for pod in workload.pods if pod.node_name and inputs.cluster is None)
+    if elsewhere:
+        message = f"{elsewhere} pods name a node (spec.nodeName); they are planned on this machine all the same"
+        notes.append(Note(name="node-name-not-considered", message=message))
+    return made, notes
+
+
+def _written(made: Plan, output: str, look: Look) -> str:
+    if output == "text":
+        from bayplan.report import text
+
+        return text.draw_plan(made, width=look.width, color=look.color, unicode=look.unicode)
+    if output == "svg":
+        from bayplan.report import svg
+
+        return svg.draw_plan(made)
+    if output == "html":
+        from bayplan.report import html
+
+        return html.page(made)
+    from bayplan.report import document
+
+    return document.plan_json(made) if output == "json" else document.plan_yaml(made)
+
+
+def _tell(notes: Iterable[Note]) -> None:
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+
+
+@contextmanager
+def _progress(count: int, *, quiet: bool) -> Iterator[Callable[[int], None] | None]:
+    """A bar on standard error for long work at a terminal; nothing otherwise."""
+    if quiet or count < MANY or not sys.stderr.isatty():
+        yield None
+        return
+    import click
+
+    with click.progressbar(length=count, label="placing pods", file=sys.stderr, update_min_steps=50) as bar:
+        done = 0
+
+        def advance(total: int) -> None:
+            nonlocal done
+            bar.update(total - done)
+            done = total
+
+        yield advance

@@ -1,0 +1,213 @@
+"""What a person types, and what comes of it: exit status, output, one clear message for bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PROGRAM = str(Path(sys.executable).parent / "bayplan")
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+WORKLOAD = str(EXAMPLES / "workload.yaml")
+KUBELET = str(EXAMPLES / "kubelet.yaml")
+CLUSTER = str(EXAMPLES / "cluster.yaml")
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def call(*arguments: str, stdin: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "NO_COLOR": "1", **changes}
+        return subprocess.run(
+            [PROGRAM, *arguments],
+            input=stdin,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return call
+
+
+def pod(name: str, cpu: str, memory: str = "1Gi") -> str:
+    return (
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers:\n  - name: main\n    image: x\n"
+        f'    resources: {{limits: {{cpu: "{cpu}", memory: {memory}}}}}\n'
+    )
+
+
+def test_version_and_help(run: Run) -> None:
+    assert re.fullmatch(r"bayplan \d+\.\d+\.\d+\n", run("--version").stdout)
+    for words in (["--help"], ["plan", "-h"], ["machine", "--help"], ["explain", "--help"]):
+        assert "Usage: bayplan" in run(*words).stdout
+
+
+def test_counts_are_one_line(run: Run) -> None:
+    said = run("machine", "preset:epyc-9654-nps4", "--counts")
+    assert said.stdout == "packages=2 dies=0 numa=8 cores=192 pus=384 l2=192 l3=24\n"
+    assert run("machine", "--counts").stdout.startswith("packages=")
+
+
+def test_every_preset_is_listed_and_drawn(run: Run) -> None:
+    listed = run("machine", "presets").stdout.split("\n")[:-1]
+    assert len(listed) >= 11
+    for line in listed:
+        drawn = run("machine", line.split()[0])
+        assert drawn.returncode == 0
+        assert "NUMA node" in drawn.stdout
+
+
+def test_a_plan_where_all_is_placed_ends_with_0(run: Run) -> None:
+    said = run("plan", WORKLOAD, "-m", "preset:dgx-h100", "-k", KUBELET, "--hugepages", "1Gi=16")
+    assert said.returncode == 0, said.stderr
+    assert "11 of 11 containers placed" in said.stdout
+
+
+def test_a_plan_with_a_refusal_ends_with_3_and_says_what_would_have_to_change(run: Run) -> None:
+    said = run("plan", "-", "-m", "preset:dgx-h100", "-k", KUBELET, stdin=pod("odd", "3"))
+    assert said.returncode == 3
+    assert "SMTAlignmentError: SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2" in said.stdout
+    assert "ask for 4 or 2 CPUs" in said.stdout
+
+
+@pytest.mark.parametrize("form", ["text", "json", "yaml", "svg", "html"])
+def test_every_form_comes_whole(run: Run, form: str) -> None:
+    said = run("plan", WORKLOAD, "-m", "preset:xeon-8480-2s-snc4", "-k", KUBELET, "-o", form)
+    assert said.returncode == 3
+    assert "postgres-0" in said.stdout
+    if form == "json":
+        assert json.loads(said.stdout)["kind"] == "Plan"
+
+
+def test_a_plan_is_the_same_every_time(run: Run) -> None:
+    once, again = (run("plan", WORKLOAD, "-c", CLUSTER, "-o", "json").stdout for _ in range(2))
+    assert once == again
+
+
+def test_the_last_plan_is_explained(run: Run) -> None:
+    run("plan", WORKLOAD, "-m", "preset:dgx-h100", "-k", KUBELET)
+    said = run("explain", "ai/train-0")
+    assert said.returncode == 0
+    assert "which NUMA nodes suit all resources together?" in said.stdout
+    assert run("explain", "postgres-0/server").returncode == 0
+
+
+def test_a_saved_plan_is_explained(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text(run("plan", WORKLOAD, "-c", CLUSTER, "-o", "json").stdout)
+    assert "upf" in run("explain", "p.json", "telco/upf").stdout
+    assert "web-2" in run("explain", "p.json").stdout
+
+
+def test_a_captured_machine_is_planned_for_elsewhere(run: Run) -> None:
+    assert run("machine", "capture", "here.tar.gz").returncode == 0
+    assert run("machine", "sysfs:here.tar.gz", "--counts").stdout == run("machine", "--counts").stdout
+    assert run("plan", "-", "-m", "here.tar.gz", stdin=pod("a", "100m")).returncode == 0
+    again = run("machine", "capture", "here.tar.gz")
+    assert again.returncode == 2
+    assert "here.tar.gz" in again.stderr
+
+
+def test_a_saved_machine_is_the_machine(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text(run("machine", "preset:gh200", "-o", "json").stdout)
+    (tmp_path / "m.yaml").write_text(run("machine", "preset:gh200", "-o", "yaml").stdout)
+    expected = run("machine", "preset:gh200", "--counts").stdout
+    assert run("machine", "m.json", "--counts").stdout == expected
+    assert run("machine", "m.yaml", "--counts").stdout == expected
+
+
+def test_the_safe_mode_goes_where_the_kubelet_would_not_start(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "k.yaml").write_text(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n"
+        "reservedSystemCPUs: 0-1\ntopologyManagerPolicy: restricted\n"
+    )
+    exact = run("plan", "-", "-m", "preset:superdome-flex-32s", "-k", "k.yaml", stdin=pod("a", "4"))
+    assert exact.returncode == 2
+    assert "unsupported on machines with more than 8 NUMA Nodes" in exact.stderr
+    safe = run("plan", "-", "-m", "preset:superdome-flex-32s", "-k", "k.yaml", "--mode", "safe", stdin=pod("a", "4"))
+    assert safe.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "told"),
+    [
+        (["plan", "gone.yaml"], "", "gone.yaml: cannot be read"),
+        (["plan", "-"], "", "no pods"),
+        (["plan", "-"], "a: [", "line 2, column 1: not YAML"),
+        (["plan", "-"], pod("a", "lots"), "limits.cpu"),
+        (["plan", "-"], pod("a", "-1"), "limits.cpu"),
+        (["plan", "-", "-m", "preset:dgx"], pod("a", "1"), "dgx-h100"),
+        (["plan", "-", "-m", "preset:gh200", "--hugepages", "3Mi=1"], pod("a", "1"), "3Mi"),
+        (["plan", "-", "-m", "preset:gh200", "--hugepages", "1Gi=9999"], pod("a", "1"), "more huge pages than memory"),
+        (["plan", "-", "-k", WORKLOAD], pod("a", "1"), "KubeletConfiguration"),
+        (["plan", "-", "-c", WORKLOAD], pod("a", "1"), "kind"),
+        (["plan", "-", "--policy", "kublet"], pod("a", "1"), "kubelet"),
+        (["plan", "-", "-o", "pdf"], pod("a", "1"), "'pdf' is not one of"),
+        (["machine", "/"], "", ""),
+        (["machine", "hwloc:gone.xml"], "", "gone.xml"),
+        (["machine", "capture", "/nowhere/x.tar.gz"], "", "/nowhere"),
+        (["explain", "a/b"], "", "no last plan"),
+        (["explain", "a", "b", "c"], "", "too much"),
+        (["frobnicate"], "", "No such command 'frobnicate'"),
+    ],
+)
+def test_bad_input_is_one_clear_message(run: Run, arguments: list[str], stdin: str, told: str) -> None:
+    said = run(*arguments, stdin=stdin)
+    if not told:
+        assert said.returncode == 0, said.stderr
+        return
+    assert said.returncode == 2
+    assert told in said.stderr
+    assert "Traceback" not in said.stderr
+    assert not said.stdout
+
+
+def test_colour_is_only_asked_for(run: Run) -> None:
+    plain = run("machine", "preset:gh200")
+    assert "\x1b[" not in plain.stdout
+    assert "\x1b[" in run("machine", "preset:gh200", "--color").stdout
+    assert run("machine", "preset:gh200", "--ascii").stdout.isascii()
+
+
+def test_a_reader_that_goes_away_is_no_error(run: Run, tmp_path: Path) -> None:
+    line = f"{PROGRAM} machine preset:superdome-flex-32s -o json | head -c 10; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert not done.stderr
+
+
+def test_an_interrupt_leaves_no_mess(tmp_path: Path) -> None:
+    many = "---\n".join(pod(f"p{i}", "100m") for i in range(20_000))
+    (tmp_path / "many.yaml").write_text(many)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    program = subprocess.Popen(
+        [PROGRAM, "plan", "many.yaml", "-m", "preset:gh200"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(0.7)
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=60)
+    assert program.returncode == 130
+    assert err.strip() == "bayplan: interrupted"
+    assert not out
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["many.yaml"]
+
+
+def test_words_are_completed_in_the_shell(run: Run) -> None:
+    said = run(_BAYPLAN_COMPLETE="bash_complete", COMP_WORDS="bayplan machine preset:dgx", COMP_CWORD="2")
+    assert "preset:dgx-h100" in said.stdout
