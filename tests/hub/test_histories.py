@@ -80,7 +80,7 @@ def test_the_ledger_stays_true_on_captures(capture: str, shared_data: Path) -> N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("preset", [*PRESETS, "superdome-flex-32s"])
+@pytest.mark.parametrize("preset", PRESETS)
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=150, deadline=None)
 def test_the_ledger_stays_true_for_long(preset: str, seed: int) -> None:

@@ -16,7 +16,7 @@ from itertools import accumulate, combinations
 from typing import Protocol
 
 from bayplan.idset import bits
-from bayplan.policies.kubelet.subsets import best_subset
+from bayplan.policies.kubelet.subsets import Effort, TooLongError, best_subset
 
 Weights = Sequence[int]
 """An amount for every node id, 0 where the node has none."""
@@ -107,7 +107,11 @@ class Cover:
 
     def met(self, mask: int) -> bool:
         """Whether enough things touch a mask."""
-        return sum(count for nodes, count in self.groups if nodes & mask) >= self.need
+        return self.total(mask) >= self.need
+
+    def total(self, mask: int) -> int:
+        """How many things touch a mask."""
+        return sum(count for nodes, count in self.groups if nodes & mask)
 
     def least(self, universe: int) -> int:
         """A bound, as `reachable`."""
@@ -161,17 +165,40 @@ class Up:
         )
 
     def smallest(self, size: int) -> int | None:
-        """The smallest member of a size."""
-        return best_subset(self.universe, self.must, size, self)
+        """The smallest member of a size; where that takes too long to find, a good one."""
+        try:
+            return best_subset(self.universe, self.must, size, self)
+        except TooLongError:
+            return self.grown(size)
+
+    def grown(self, size: int) -> int | None:
+        """A member of a size, grown by the node that helps most; None if that way does not get there."""
+        mask = self.must
+        while mask.bit_count() < size:
+            rest = list(bits(self.universe & ~mask))
+            if not rest:
+                return None
+            mask |= 1 << max(rest, key=lambda i: (self._progress(mask | 1 << i), -i))
+        return mask if mask.bit_count() == size and self.accepts(mask) else None
+
+    def _progress(self, mask: int) -> float:
+        """How far a mask meets all conditions; at most their number."""
+        parts = [min(1.0, c.total(mask) / c.need) if c.need > 0 else 1.0 for c in self.conditions]
+        return sum(parts) + sum(1 for touch in self.touches if touch & mask)
 
     def narrowest(self) -> int | None:
-        """The size of the smallest members; None if there are none."""
+        """The size of the smallest members; None if there are none. Where that takes too long to find, a good one's."""
         if not self.accepts(self.universe):
             return None
         least = max(1, self.must.bit_count(), *(condition.least(self.universe) for condition in self.conditions))
         if not self.must and not self.touches and len(self.conditions) == 1 and isinstance(self.conditions[0], Sum):
             return least
-        return next((k for k in range(least, self.universe.bit_count() + 1) if self.smallest(k) is not None), None)
+        effort, last = Effort(), self.universe.bit_count()
+        try:
+            found = (best_subset(self.universe, self.must, k, self, effort=effort) for k in range(least, last + 1))
+            return next((mask.bit_count() for mask in found if mask is not None), None)
+        except TooLongError:
+            return next(k for k in range(least, last + 1) if k == last or self.grown(k) is not None)
 
 
 class AlsoPreferred(Protocol):

@@ -275,16 +275,10 @@ class MemoryManager:
             state.free[block.type], state.reserved[block.type] = tuple(free), tuple(reserved)
 
     def _settle(self, state: State) -> None:
-        """Lay all blocks out anew, in order.
-
-        The kubelet only takes off what goes, so that what is free on which node of a group, and which group a node is
-        in, depends on what was there before. Laid out anew a state is the same as after a restart with these blocks.
-        """
+        """Lay all blocks out anew, in order, as after a restart: the kubelet's way of taking off leaves traces."""
         self._fill(state)
-        for containers in state.blocks.values():
-            for blocks in containers.values():
-                for block in blocks:
-                    self._put(state, block, block.size)
+        for block in (b for containers in state.blocks.values() for blocks in containers.values() for b in blocks):
+            self._put(state, block, block.size)
 
     def _take_back(self, state: State, block: Block) -> None:
         assignments, cells = list(state.assignments), list(state.cells)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from bayplan.policies.kubelet.hints import Hints, NoPreference, Up
 from bayplan.policies.kubelet.reach import Reach
-from bayplan.policies.kubelet.subsets import Distances, best_subset, total_distance
+from bayplan.policies.kubelet.subsets import Distances, Effort, TooLongError, best_subset, total_distance
 
 
 class Merged(NamedTuple):
@@ -56,12 +56,12 @@ def merge_single_node(lists: Lists, full: int) -> Merged:
 
 def best_preferred(hints: Sequence[Hints], distances: Distances | None = None) -> int | None:
     """The best mask that is a preferred hint in every list."""
-    condition = _AllPrefer(hints)
+    condition, effort = _AllPrefer(hints), Effort()
     sizes = set.intersection(*(entry.preferred_sizes for entry in hints))
     for size in sorted(sizes):
         found = [m for entry in hints for m in entry.fixed if m.bit_count() == size and condition.accepts(m)]
         if condition.up is not None:
-            of_up = best_subset(condition.up.universe, condition.up.must, size, condition, distances)
+            of_up = condition.best_of_up(size, distances, effort)
             if of_up is not None:
                 found.append(of_up)
         if found:
@@ -84,6 +84,14 @@ class _AllPrefer:
     def accepts(self, mask: int) -> bool:
         return all(entry.holds(mask) and entry.prefers(mask) for entry in self._hints)
 
+    def best_of_up(self, size: int, distances: Distances | None, effort: Effort) -> int | None:
+        assert self.up is not None
+        try:
+            return best_subset(self.up.universe, self.up.must, size, self, distances, effort)
+        except TooLongError:
+            grown = self.up.grown(size)
+            return grown if grown is not None and self.accepts(grown) else None
+
     def possible(self, chosen: int, lower: int, count: int) -> bool:
         size = chosen.bit_count() + count
         return (
@@ -96,10 +104,14 @@ class _AllPrefer:
 def _best_other(hints: Sequence[Hints], full: int, distances: Distances | None) -> int | None:
     target = max(entry.narrowest for entry in hints)
     alone, shared = _starts(hints, full)
+    searches = [(reach, Effort()) for reach in shared]
     for size in [*range(target, 0, -1), *range(target + 1, full.bit_count() + 1)]:
         found = [mask for mask in alone if mask.bit_count() == size]
-        for reach in shared:
-            mask = best_subset(reach.nodes, 0, size, reach, distances)
+        for reach, effort in searches:
+            try:
+                mask = best_subset(reach.nodes, 0, size, reach, distances, effort)
+            except TooLongError:
+                continue
             if mask is not None:
                 found.append(mask)
         if found:

@@ -6,6 +6,8 @@ distances, branches that cannot come closer than the best one known are left as 
 
 The closest set is a quadratic problem: beyond `MAX_BRANCHES` branches (only on machines of far more nodes than a
 kubelet survives with `prefer-closest-numa-nodes`) the best set found so far is taken, which a greedy start makes good.
+Which few nodes touch enough devices, where a device may sit on several, is a set cover: such a search is given up
+(`TooLongError`) beyond the `Effort` that it was allowed, which a machine of up to 9 nodes cannot use up.
 
 Pure search, no notion of CPUs or memory: `Condition` brings that.
 """
@@ -25,6 +27,26 @@ Distances = Sequence[Sequence[int]]
 
 BRUTE_FORCE = 3_000
 MAX_BRANCHES = 5_000
+MAX_EFFORT = 20_000
+
+
+class TooLongError(Exception):
+    """A search was given up. Whoever asked takes a good set for the best one, or none."""
+
+
+class Effort:
+    """How many branches searches may still look at; several searches may share one."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, branches: int = MAX_EFFORT) -> None:
+        self._left = branches
+
+    def spend(self) -> None:
+        """One branch more. Raises `TooLongError`."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooLongError
 
 
 class Condition(Protocol):
@@ -38,9 +60,14 @@ class Condition(Protocol):
 
 
 def best_subset(
-    universe: int, must: int, size: int, condition: Condition, distances: Distances | None = None
+    universe: int,
+    must: int,
+    size: int,
+    condition: Condition,
+    distances: Distances | None = None,
+    effort: Effort | None = None,
 ) -> int | None:
-    """The best set of `size` nodes of `universe` with all of `must`, or None.
+    """The best set of `size` nodes of `universe` with all of `must`, or None. Raises `TooLongError`.
 
     Without distances: the smallest integer. With: the smallest sum of distances over all ordered pairs (the kubelet
     compares averages over size squared, which is the same order), then the smallest integer.
@@ -65,7 +92,7 @@ def best_subset(
         return lowest
     if wanted == 1:
         return next((must | 1 << i for i in optional[1:] if condition.accepts(must | 1 << i)), None)
-    return _descend(optional, _prefixes(optional), len(optional), must, wanted, condition)
+    return _descend(optional, _prefixes(optional), len(optional), must, wanted, condition, effort or Effort())
 
 
 def _prefixes(optional: Sequence[int]) -> list[int]:
@@ -77,16 +104,23 @@ def _prefixes(optional: Sequence[int]) -> list[int]:
 
 
 def _descend(
-    optional: Sequence[int], prefixes: Sequence[int], left: int, chosen: int, wanted: int, condition: Condition
+    optional: Sequence[int],
+    prefixes: Sequence[int],
+    left: int,
+    chosen: int,
+    wanted: int,
+    condition: Condition,
+    effort: Effort,
 ) -> int | None:
+    effort.spend()
     if wanted == 0:
         return chosen if condition.accepts(chosen) else None
     if left < wanted or not condition.possible(chosen, prefixes[left], wanted):
         return None
-    without = _descend(optional, prefixes, left - 1, chosen, wanted, condition)
+    without = _descend(optional, prefixes, left - 1, chosen, wanted, condition, effort)
     if without is not None:
         return without
-    return _descend(optional, prefixes, left - 1, chosen | 1 << optional[left - 1], wanted - 1, condition)
+    return _descend(optional, prefixes, left - 1, chosen | 1 << optional[left - 1], wanted - 1, condition, effort)
 
 
 def _closest(optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances) -> int | None:
@@ -164,6 +198,8 @@ class _Closest:
         self._branches += 1
         if self._branches > MAX_BRANCHES and self._best is not None:
             return
+        if self._branches > MAX_EFFORT:
+            raise TooLongError
         if left < wanted or not self._worth(left, chosen, wanted, so_far, gain):
             return
         if not self._condition.possible(chosen, self._prefixes[left], wanted):
