@@ -22,12 +22,13 @@ from bayplan.idset import CpuSet, NodeSet, bits
 from bayplan.policies.kubelet.admission import Kubelet, Outcome, Seen, Step
 from bayplan.policies.kubelet.distributed import NeverEndsError, take_distributed
 from bayplan.policies.kubelet.hints import Hints, Listed, NoPreference
-from bayplan.policies.kubelet.memory import SeenNode
+from bayplan.policies.kubelet.memory_tables import SeenNode
 from bayplan.policies.kubelet.merge import merge, merge_single_node
 from bayplan.policies.kubelet.packed import AllocationError, take_packed
 from bayplan.policies.kubelet.settings import MemoryReservation, Settings, StartError
 from bayplan.policies.kubelet.state import KubeletPanicError, State
 from bayplan.policies.kubelet.topology import CpuTopology, SeenCpu
+from bayplan.policies.kubelet.walk import merge_by_walking
 from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.model import Pod, PodResources, Request
 
@@ -230,7 +231,7 @@ class Replay:
         if provider == "cpu":
             return ["cpu"]
         if provider == "device":
-            return sorted({n for c in some for n in c.devices if n in self.kubelet.device_manager.devices})
+            return sorted({n for c in some for n in c.devices if self.kubelet.device_manager.knows(self.state, n)})
         if step.container == "*":
             return sorted({k for c in asked.containers for k in c.memory_types})
         return list(some[0].memory_types)
@@ -379,11 +380,16 @@ def merging(scenario: Json) -> Json:
     config = scenario["config"]
     policy = config.get("topology_policy")
     closest = (config.get("topology_options") or {}).get("prefer-closest-numa-nodes") == "true"
-    merged = (
-        merge_single_node(lists, full)
-        if policy == "single-numa-node"
-        else merge(lists, full, [n["distances"] for n in nodes] if closest else None)
-    )
+    rows = {n["id"]: n["distances"] for n in nodes}
+    if policy == "single-numa-node":
+        merged = merge_single_node(lists, full)
+    elif closest and list(rows) != list(range(len(rows))):
+        try:
+            merged = merge_by_walking(lists, full, rows)
+        except KubeletPanicError as error:
+            return {"panic": str(error)}
+    else:
+        merged = merge(lists, full, list(rows.values()) if closest else None)
     return {
         "merged": {"numa": numbers(merged.nodes), "preferred": merged.preferred},
         "admit": merged.preferred or policy == "best-effort",

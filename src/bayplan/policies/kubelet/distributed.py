@@ -70,6 +70,7 @@ class _Distribution:
         self._count = count
         self._group = group
         self._exact = exact
+        # A node stands there twice where a socket lies in two nodes; the kubelet combines it with itself, too.
         self._nodes = work.nodes_in_order()
         self._free = {n: (work.free & topology.node_cpus[n]).bit_count() for n in self._nodes}
 
@@ -78,7 +79,7 @@ class _Distribution:
         groups = -(-t.all.bit_count() // g)
         per_node = -(-groups // t.node_count)
         needed = -(-self._count // g)
-        for k in range(-(-needed // per_node), min(needed, len(self._nodes)) + 1):
+        for k in range(-(-needed // per_node), min(needed, len(self._free)) + 1):
             chosen = self._best_of(k)
             if chosen is not None:
                 return self._allocate(*chosen)
@@ -114,7 +115,7 @@ class _Distribution:
         """The balance that a combination leaves and the nodes that give the leftovers, or None if it cannot serve."""
         free, g, d = self._free, self._group, self._share(k)
         members = list(nodes)
-        if sum(free[n] for n in members) < self._count or g * sum(free[n] // g for n in members) < self._count:
+        if sum(free[n] for n in set(members)) < self._count or g * sum(free[n] // g for n in members) < self._count:
             return None
         if any(free[n] < d for n in members):
             return None
