@@ -70,8 +70,9 @@ class _Distribution:
         self._count = count
         self._group = group
         self._exact = exact
-        # A node stands there twice where a socket lies in two nodes; the kubelet combines it with itself, too.
-        self._nodes = work.nodes_in_order()
+        # A node stands there twice where sockets cross nodes; the kubelet combines it with itself, too.
+        nodes = work.nodes_in_order()
+        self._nodes = nodes if exact else list(dict.fromkeys(nodes))
         self._free = {n: (work.free & topology.node_cpus[n]).bit_count() for n in self._nodes}
 
     def run(self) -> int | None:
