@@ -7,7 +7,8 @@ account, chapter 5. Three ways in which that function is wrong are kept in `exac
 * with leftovers that cannot be placed in whole groups it never ends (`NeverEndsError` is raised instead);
 * it walks all combinations of nodes; where that is more than anyone would wait for, `NeverEndsError` is raised as well.
 
-Outside `exact` a walk that would be too long is replaced by the nodes with most room, which have the best balance.
+Outside `exact` a walk that would be too long is replaced by the nodes with most room, which have the best balance, and
+leftovers come one group at a time from the node with most left.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from bayplan.policies.kubelet.packed import AllocationError, Packing, not_enough, take_packed
 from bayplan.policies.kubelet.topology import CpuTopology
 
-MAX_COMBINATIONS = 200_000
+MAX_COMBINATIONS = 2_000_000
+WORTH_WALKING = 2_000
 
 
 class NeverEndsError(Exception):
@@ -91,9 +93,10 @@ class _Distribution:
         return self._count // k // self._group * self._group
 
     def _best_of(self, k: int) -> tuple[GoSlice, GoSlice | None, int] | None:
-        if math.comb(len(self._nodes), k) > MAX_COMBINATIONS:
+        steps = math.comb(len(self._nodes), k) * (2**k if self._count - self._share(k) * k else 1)
+        if steps > (MAX_COMBINATIONS if self._exact else WORTH_WALKING):
             if self._exact:
-                raise NeverEndsError(f"{math.comb(len(self._nodes), k)} combinations of {k} NUMA nodes to walk")
+                raise NeverEndsError(f"{steps} combinations of {k} NUMA nodes and of their leftovers to walk")
             return self._roomiest(k)
         best = math.inf
         kept: tuple[GoSlice, GoSlice | None] | None = None
@@ -108,9 +111,19 @@ class _Distribution:
 
     def _roomiest(self, k: int) -> tuple[GoSlice, GoSlice | None, int] | None:
         order = sorted(self._nodes, key=lambda n: -self._free[n])[:k]
-        nodes = GoSlice([n for n in self._nodes if n in order], k)
-        found = self._judge(nodes, k)
-        return None if found is None else (nodes, found[1], self._share(k))
+        nodes = [n for n in self._nodes if n in order]
+        share, g = self._share(k), self._group
+        after = {n: self._free[n] - share for n in nodes}
+        if any(room < 0 for room in after.values()):
+            return None
+        givers: list[int] = []
+        for _ in range((self._count - share * k) // g):
+            giver = max(nodes, key=lambda n: after[n])
+            after[giver] -= g
+            givers.append(giver)
+        if any(room < 0 for room in after.values()):
+            return None
+        return GoSlice(nodes, k), GoSlice(givers, len(givers)), share
 
     def _judge(self, nodes: GoSlice, k: int) -> tuple[float, GoSlice | None] | None:
         """The balance that a combination leaves and the nodes that give the leftovers, or None if it cannot serve."""
