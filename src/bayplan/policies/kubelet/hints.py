@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import Protocol
 
 from bayplan.idset import bits
-from bayplan.policies.kubelet.subsets import best_subset
+from bayplan.policies.kubelet.subsets import Budget, best_subset
 
 Weights = Sequence[int]
 """An amount for every node id, 0 where the node has none."""
@@ -45,6 +45,11 @@ class Sum:
     def met(self, mask: int) -> bool:
         """Whether a mask has enough."""
         return self.total(mask) >= self.need
+
+    def gains(self, chosen: int) -> list[float]:
+        """By node, the share of the need that it would add to `chosen`."""
+        short = self.need - self.total(chosen)
+        return [min(weight, short) / self.need if short > 0 else 0.0 for weight in self.weights]
 
     def reachable(self, chosen: int, lower: int, count: int) -> bool:
         """Whether the `count` largest of `lower` would be enough beside `chosen`."""
@@ -75,6 +80,16 @@ class Cover:
         """Whether enough things touch a mask."""
         return sum(count for nodes, count in self.groups if nodes & mask) >= self.need
 
+    def gains(self, chosen: int) -> list[float]:
+        """By node, the share of the need that it would add to `chosen`."""
+        open_groups = [(nodes, count) for nodes, count in self.groups if not nodes & chosen]
+        short = self.need - sum(count for nodes, count in self.groups if nodes & chosen)
+        added = [0] * len(self._bound.weights)
+        for nodes, count in open_groups if short > 0 else ():
+            for i in bits(nodes):
+                added[i] += count
+        return [min(amount, short) / self.need if amount else 0.0 for amount in added]
+
     def signature(self, node: int) -> int:
         """Which groups a node belongs to, as a mask of their positions."""
         return sum(1 << k for k, (nodes, _) in enumerate(self.groups) if nodes >> node & 1)
@@ -87,7 +102,7 @@ class Cover:
 class Up:
     """All masks within `universe` that hold `must`, touch every mask of `touches` and meet every condition."""
 
-    __slots__ = ("conditions", "must", "touches", "universe")
+    __slots__ = ("_grown", "conditions", "must", "touches", "universe")
 
     def __init__(
         self, universe: int, conditions: Sequence[Sum | Cover], must: int = 0, touches: Sequence[int] = ()
@@ -96,6 +111,7 @@ class Up:
         self.conditions = conditions
         self.must = must
         self.touches = touches
+        self._grown: int | None = None
 
     def accepts(self, mask: int) -> bool:
         """Membership of one mask."""
@@ -130,7 +146,49 @@ class Up:
         """The size of the smallest members; None if there are none."""
         if not self.accepts(self.universe):
             return None
-        return next((k for k in range(1, self.universe.bit_count() + 1) if self.smallest(k) is not None), None)
+        least = self.must.bit_count()
+        rest = self.universe & ~self.must
+        fewest = next(k for k in range(max(1, least), self.universe.bit_count() + 1) if self._may(rest, k - least))
+        enough = self._grow().bit_count()
+        budget = Budget(self.universe.bit_count())
+        for k in range(fewest, enough):
+            if best_subset(self.universe, self.must, k, self, budget=budget) is not None:
+                return k
+        return enough
+
+    def some(self, size: int) -> int | None:
+        """See `subsets.Condition`: nodes that add most are taken first."""
+        if not self.accepts(self.universe):
+            return None
+        mask = self._grow()
+        missing = size - mask.bit_count()
+        spare = list(bits(self.universe & ~mask))
+        if not 0 <= missing <= len(spare):
+            return None
+        for i in spare[:missing]:
+            mask |= 1 << i
+        return mask
+
+    def _may(self, rest: int, count: int) -> bool:
+        return self.possible(self.must, rest, count)
+
+    def _grow(self) -> int:
+        """A member, not larger than has to be as far as greed can tell. There must be one."""
+        if self._grown is not None:
+            return self._grown
+        chosen = self.must
+        while not self.accepts(chosen):
+            gains = [condition.gains(chosen) for condition in self.conditions]
+            touches = [touch for touch in self.touches if not touch & chosen]
+
+            def gain(
+                node: int, gains: Sequence[Sequence[float]] = gains, touches: Sequence[int] = touches
+            ) -> tuple[float, int]:
+                return sum(g[node] for g in gains) + sum(touch >> node & 1 for touch in touches), -node
+
+            chosen |= 1 << max(bits(self.universe & ~chosen), key=gain)
+        self._grown = chosen
+        return chosen
 
 
 class AlsoPreferred(Protocol):

@@ -44,6 +44,10 @@ class Reach:
         spent = sum(self._cheapest[x] for x in bits(gone)) + sum(costs[: max(0, len(costs) - count)])
         return spent <= len(self._bins) + 1e-9 and self._packable(gone)
 
+    def some(self, size: int) -> int | None:
+        """See `subsets.Condition`: all nodes together are always reached, and no other set for certain."""
+        return self.nodes if size == self.nodes.bit_count() else None
+
     def _packable(self, gone: int) -> bool:
         known = self._packed.get(gone)
         if known is None:

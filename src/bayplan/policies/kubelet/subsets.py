@@ -4,8 +4,9 @@ The kubelet finds it by walking all 2^N masks. Here nodes are decided from the h
 so that the first set that is reached is the smallest; a branch is left as soon as no completion of it can do. With
 distances, branches that cannot come closer than the best one known are left as well.
 
-The closest set is a quadratic problem: beyond `MAX_BRANCHES` branches (only on machines of far more nodes than a
-kubelet survives with `prefer-closest-numa-nodes`) the best set found so far is taken, which a greedy start makes good.
+Several conditions at once make a packing problem of it, and the closest set a quadratic one. Where a `Budget` of
+branches is used up (only on machines of far more nodes than a kubelet survives) the best set found so far is taken, or
+one that the condition can name without a search.
 
 Pure search, no notion of CPUs or memory: `Condition` brings that.
 """
@@ -23,7 +24,22 @@ Distances = Sequence[Sequence[int]]
 """Row and column are node ids."""
 
 BRUTE_FORCE = 3_000
-MAX_BRANCHES = 5_000
+WALKABLE = 16
+"""Up to so many nodes the search is as good as complete."""
+
+
+class Budget:
+    """How many branches a search, or several that belong together, may still look at."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, nodes: int) -> None:
+        self.left = 20_000 if nodes <= WALKABLE else 1_000
+
+    def spend(self) -> bool:
+        """Whether another branch may be looked at."""
+        self.left -= 1
+        return self.left >= 0
 
 
 class Condition(Protocol):
@@ -35,9 +51,17 @@ class Condition(Protocol):
     def possible(self, chosen: int, lower: int, count: int) -> bool:
         """Whether adding some `count` nodes of `lower` to `chosen` might serve; True when in doubt."""
 
+    def some(self, size: int) -> int | None:
+        """A set of this size that serves, if one is known without a search."""
+
 
 def best_subset(
-    universe: int, must: int, size: int, condition: Condition, distances: Distances | None = None
+    universe: int,
+    must: int,
+    size: int,
+    condition: Condition,
+    distances: Distances | None = None,
+    budget: Budget | None = None,
 ) -> int | None:
     """The best set of `size` nodes of `universe` with all of `must`, or None.
 
@@ -52,8 +76,9 @@ def best_subset(
         return None
     if wanted == 0:
         return must if condition.accepts(must) else None
+    budget = budget or Budget(universe.bit_count())
     if distances is not None and size > 1:
-        return _closest(optional, must, wanted, condition, distances)
+        return _closest(optional, must, wanted, condition, distances, budget)
     if distances is not None:
         order = sorted(optional, key=lambda i: (distances[i][i], i))
         return next((1 << i for i in order if condition.accepts(1 << i)), None)
@@ -64,7 +89,8 @@ def best_subset(
         return lowest
     if wanted == 1:
         return next((must | 1 << i for i in optional[1:] if condition.accepts(must | 1 << i)), None)
-    return _descend(optional, _prefixes(optional), len(optional), must, wanted, condition)
+    found = _Smallest(optional, condition, budget).descend(len(optional), must, wanted)
+    return condition.some(size) if found is None and budget.left < 0 else found
 
 
 def _prefixes(optional: Sequence[int]) -> list[int]:
@@ -75,23 +101,34 @@ def _prefixes(optional: Sequence[int]) -> list[int]:
     return masks
 
 
-def _descend(
-    optional: Sequence[int], prefixes: Sequence[int], left: int, chosen: int, wanted: int, condition: Condition
+class _Smallest:
+    """Depth-first search for the smallest integer."""
+
+    def __init__(self, optional: Sequence[int], condition: Condition, budget: Budget) -> None:
+        self._optional = optional
+        self._prefixes = _prefixes(optional)
+        self._condition = condition
+        self._budget = budget
+
+    def descend(self, left: int, chosen: int, wanted: int) -> int | None:
+        if not self._budget.spend():
+            return None
+        if wanted == 0:
+            return chosen if self._condition.accepts(chosen) else None
+        if left < wanted or not self._condition.possible(chosen, self._prefixes[left], wanted):
+            return None
+        without = self.descend(left - 1, chosen, wanted)
+        if without is not None:
+            return without
+        return self.descend(left - 1, chosen | 1 << self._optional[left - 1], wanted - 1)
+
+
+def _closest(
+    optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances, budget: Budget
 ) -> int | None:
-    if wanted == 0:
-        return chosen if condition.accepts(chosen) else None
-    if left < wanted or not condition.possible(chosen, prefixes[left], wanted):
-        return None
-    without = _descend(optional, prefixes, left - 1, chosen, wanted, condition)
-    if without is not None:
-        return without
-    return _descend(optional, prefixes, left - 1, chosen | 1 << optional[left - 1], wanted - 1, condition)
-
-
-def _closest(optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances) -> int | None:
-    if math.comb(len(optional), wanted) <= BRUTE_FORCE:
+    if len(optional) <= WALKABLE and math.comb(len(optional), wanted) <= BRUTE_FORCE:
         return _closest_of_all(optional, must, wanted, condition, distances)
-    return _Closest(optional, must, wanted, condition, distances).run()
+    return _Closest(optional, must, wanted, condition, distances, budget).run()
 
 
 def _closest_of_all(
@@ -117,8 +154,15 @@ class _Closest:
     """Branch and bound over sets of nodes by total distance."""
 
     def __init__(
-        self, optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances
+        self,
+        optional: Sequence[int],
+        must: int,
+        wanted: int,
+        condition: Condition,
+        distances: Distances,
+        budget: Budget,
     ) -> None:
+        self._budget = budget
         self._optional = optional
         self._prefixes = _prefixes(optional)
         self._must = must
@@ -126,13 +170,14 @@ class _Closest:
         self._condition = condition
         self._d = distances
         self._best: tuple[int, int] | None = None
-        self._branches = 0
         self._near = [_running(sorted(distances[x][y] for y in optional if y != x)) for x in optional]
 
     def run(self) -> int | None:
         start = [self._d[x][x] + sum(self._d[x][y] + self._d[y][x] for y in bits(self._must)) for x in self._optional]
         self._greedy()
         self._descend(len(self._optional), self._must, self._wanted, total_distance(self._must, self._d), start)
+        if self._best is None and self._budget.left < 0:
+            return self._condition.some(self._must.bit_count() + self._wanted)
         return None if self._best is None else self._best[1]
 
     def _greedy(self) -> None:
@@ -161,8 +206,7 @@ class _Closest:
         if wanted == 0:
             self._offer(chosen)
             return
-        self._branches += 1
-        if self._branches > MAX_BRANCHES and self._best is not None:
+        if not self._budget.spend():
             return
         if left < wanted or not self._worth(left, chosen, wanted, so_far, gain):
             return
