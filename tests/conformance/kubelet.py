@@ -50,7 +50,12 @@ def seen_machine(machine: Json) -> Seen:
     )
     rows = [tuple(n.get("distances") or ()) for n in machine["numa"]]
     known = all(len(row) == len(nodes) for row in rows)
-    return Seen(CpuTopology(SeenCpu(*cpu) for cpu in machine["cpus"]), nodes, tuple(rows) if known else ())
+    cpus = CpuTopology(
+        (SeenCpu(*cpu) for cpu in machine["cpus"]),
+        cpu_count=machine.get("num_cpus"),
+        socket_count=machine.get("num_sockets"),
+    )
+    return Seen(cpus, nodes, tuple(rows) if known else ())
 
 
 def settings_of(config: Json) -> Settings:

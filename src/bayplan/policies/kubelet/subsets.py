@@ -27,6 +27,8 @@ BRUTE_FORCE = 3_000
 WALKABLE = 16
 """Up to so many nodes the search is as good as complete."""
 
+GREEDY_STARTS = 8
+
 
 class Budget:
     """How many branches a search, or several that belong together, may still look at."""
@@ -34,7 +36,7 @@ class Budget:
     __slots__ = ("left",)
 
     def __init__(self, nodes: int) -> None:
-        self.left = 20_000 if nodes <= WALKABLE else 1_000
+        self.left = 50_000 if nodes <= WALKABLE else 1_000
 
     def spend(self) -> bool:
         """Whether another branch may be looked at."""
@@ -174,15 +176,18 @@ class _Closest:
 
     def run(self) -> int | None:
         start = [self._d[x][x] + sum(self._d[x][y] + self._d[y][x] for y in bits(self._must)) for x in self._optional]
-        self._greedy()
+        if self._budget.left >= 0:
+            self._greedy()
         self._descend(len(self._optional), self._must, self._wanted, total_distance(self._must, self._d), start)
         if self._best is None and self._budget.left < 0:
             return self._condition.some(self._must.bit_count() + self._wanted)
         return None if self._best is None else self._best[1]
 
     def _greedy(self) -> None:
-        """A good first answer: grow from each node by the nearest one."""
-        for first in range(len(self._optional)):
+        """A good first answer: grow from each node, or from some of many, by the nearest one."""
+        count = len(self._optional)
+        for first in range(0, count, 1 if count <= WALKABLE else -(-count // GREEDY_STARTS)):
+            self._budget.left -= self._wanted if count > WALKABLE else 0
             gain = [0] * len(self._optional)
             mask, rest, grown = self._must, set(range(len(self._optional))), first
             for _ in range(self._wanted):
