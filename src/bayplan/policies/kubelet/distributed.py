@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from bayplan.policies.kubelet.packed import AllocationError, Packing, not_enough, take_packed
 from bayplan.policies.kubelet.topology import CpuTopology
 
-MAX_COMBINATIONS = 2_000_000
+MAX_COMBINATIONS = 1_000_000
 WORTH_WALKING = 2_000
 
 
@@ -72,6 +72,7 @@ class _Distribution:
         self._count = count
         self._group = group
         self._exact = exact
+        self._steps = 0
         # A node stands there twice where sockets cross nodes; the kubelet combines it with itself, too.
         nodes = work.nodes_in_order()
         self._nodes = nodes if exact else list(dict.fromkeys(nodes))
@@ -88,15 +89,18 @@ class _Distribution:
                 return self._allocate(*chosen)
         return None
 
+    def _count_step(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_COMBINATIONS:
+            raise NeverEndsError(f"more than {MAX_COMBINATIONS} combinations of NUMA nodes and of leftovers to walk")
+
     def _share(self, k: int) -> int:
         """CPUs from each of k nodes before leftovers, in whole groups."""
         return self._count // k // self._group * self._group
 
     def _best_of(self, k: int) -> tuple[GoSlice, GoSlice | None, int] | None:
         steps = math.comb(len(self._nodes), k) * (2**k if self._count - self._share(k) * k else 1)
-        if steps > (MAX_COMBINATIONS if self._exact else WORTH_WALKING):
-            if self._exact:
-                raise NeverEndsError(f"{steps} combinations of {k} NUMA nodes and of their leftovers to walk")
+        if steps > WORTH_WALKING and not self._exact:
             return self._roomiest(k)
         best = math.inf
         kept: tuple[GoSlice, GoSlice | None] | None = None
@@ -127,6 +131,7 @@ class _Distribution:
 
     def _judge(self, nodes: GoSlice, k: int) -> tuple[float, GoSlice | None] | None:
         """The balance that a combination leaves and the nodes that give the leftovers, or None if it cannot serve."""
+        self._count_step()
         free, g, d = self._free, self._group, self._share(k)
         members = list(nodes)
         if sum(free[n] for n in set(members)) < self._count or g * sum(free[n] // g for n in members) < self._count:
@@ -146,6 +151,7 @@ class _Distribution:
         found = False
         for size in range(len(givers), 0, -1):
             for subset in combinations(givers, size):
+                self._count_step()
                 if sum(after[n] for n in subset) < left:
                     continue
                 rest = self._hand_out(list(subset), dict(after), left)
