@@ -12,9 +12,10 @@ from typing import NamedTuple, Protocol
 from bayplan.policies.kubelet.cpus import CpuManager
 from bayplan.policies.kubelet.devices import DeviceManager
 from bayplan.policies.kubelet.hints import Hints, NoPreference
-from bayplan.policies.kubelet.memory import MemoryManager, SeenNode
+from bayplan.policies.kubelet.memory import MemoryManager
+from bayplan.policies.kubelet.memory_tables import SeenNode
 from bayplan.policies.kubelet.merge import Merged, merge, merge_single_node
-from bayplan.policies.kubelet.settings import Settings, parse_topology_options
+from bayplan.policies.kubelet.settings import Settings, check_checkpoint, parse_topology_options
 from bayplan.policies.kubelet.state import AdmissionError, Hint, State
 from bayplan.policies.kubelet.subsets import Distances
 from bayplan.policies.kubelet.topology import CpuTopology
@@ -88,9 +89,14 @@ class Kubelet:
         """
         new = State() if state is None else state.copy()
         new.hints, new.reusable_cpus, new.reusable_memory, new.reusable_devices = {}, ("", 0), ("", {}), ("", {})
-        new.hung = ""
+        new.hung, new.started = "", frozenset()
+        written = new.policies or (self.settings.cpu_policy, self.settings.memory_policy)
+        check_checkpoint("cpu", written[0], self.settings.cpu_policy)
         self.cpu_manager.start(new)
+        check_checkpoint("memory", written[1], self.settings.memory_policy)
         self.memory_manager.start(new)
+        new.policies = (self.settings.cpu_policy, self.settings.memory_policy)
+        new.registered |= frozenset(self.device_manager.devices)
         return new
 
     def admit(self, state: State, pod: Pod) -> Outcome:
@@ -127,13 +133,15 @@ class Kubelet:
         """A container is about to start."""
         new = state.copy()
         self.memory_manager.start_container(new, new.pods[uid], container)
+        new.started |= {(uid, container)}
         return new
 
     def stop_container(self, state: State, uid: str, container: str) -> State:
-        """A container has ended: only the Topology manager forgets its hint."""
+        """A container has ended: only the Topology manager forgets its hint, if it saw the container start."""
         new = state.copy()
-        if uid in new.hints:
-            new.hints[uid] = {name: hint for name, hint in new.hints[uid].items() if name != container}
+        if (uid, container) in new.started:
+            new.started -= {(uid, container)}
+            new.hints[uid] = {name: hint for name, hint in new.hints.get(uid, {}).items() if name != container}
         return new
 
     def _admit(self, state: State, pod: Pod, steps: list[Step]) -> None:
@@ -179,6 +187,7 @@ class Kubelet:
         self.device_manager.release(state, uid)
         state.hints.pop(uid, None)
         state.pods.pop(uid, None)
+        state.started = frozenset(entry for entry in state.started if entry[0] != uid)
         if not self.exact:
             _forget_reusable(state, uid)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from bayplan.policies.kubelet.hints import Cover, Hints, NoPreference, Sum, Up
 from bayplan.policies.kubelet.settings import Settings
-from bayplan.policies.kubelet.state import State, unexpected
+from bayplan.policies.kubelet.state import NIL_POINTER, KubeletPanicError, State, unexpected
 from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.model import Pod, Request
 
@@ -36,14 +36,14 @@ class DeviceManager:
         reusable = table if owner == pod.uid else {}
         return self._lists(
             state,
-            {name: count for name, count in container.devices.items() if name in self.devices},
+            {name: count for name, count in container.devices.items() if self.knows(state, name)},
             {name: frozenset(ids) for name, ids in held.items()},
             reusable,
         )
 
     def pod_hints(self, state: State, pod: Pod) -> Sequence[Hints | NoPreference]:
         """Hints for all containers of a pod together; what init containers leave is not counted."""
-        names = sorted({name for c in pod.all_containers for name in c.devices if name in self.devices})
+        names = sorted({name for c in pod.all_containers for name in c.devices if self.knows(state, name)})
         wanted = {name: pod.peak([c.devices.get(name, 0) for c in pod.all_containers]) for name in names}
         given = state.given.get(pod.uid, {}).values()
         held = {name: frozenset(i for by_name in given for i in by_name.get(name, ())) for name in names}
@@ -53,12 +53,14 @@ class DeviceManager:
         """Give a container its devices. Raises `AdmissionError`."""
         owner, table = state.reusable_devices
         reusable = dict(table) if owner == pod.uid else {}
+        state.reusable_devices = (pod.uid, reusable)
         for name, count in container.devices.items():
-            if name not in self.devices or count == 0:
+            if not self.knows(state, name):
                 continue
             given = state.given.get(pod.uid, {}).get(container.name, {})
-            ids = given.get(name)
-            if ids is None:
+            ids = given.get(name, ())
+            self._check_held(pod, container, name, ids)
+            if len(ids) < count:
                 ids = self._take(state, pod, container, name, count, reusable.get(name, _EMPTY))
                 state.in_use[name] = state.in_use.get(name, _EMPTY) | frozenset(ids)
                 held = state.given.get(pod.uid, {})
@@ -66,7 +68,6 @@ class DeviceManager:
             left = reusable.get(name, _EMPTY)
             is_init = container.init and not container.restartable
             reusable[name] = left | frozenset(ids) if is_init else left - frozenset(ids)
-        state.reusable_devices = (pod.uid, reusable)
 
     def release(self, state: State, pod: str) -> None:
         """Give back all devices of a pod."""
@@ -77,6 +78,25 @@ class DeviceManager:
                 state.in_use[name] = left
             else:
                 del state.in_use[name]
+
+    def knows(self, state: State, name: str) -> bool:
+        """Whether a plugin has ever registered the resource; one that did not come back has no devices left."""
+        return name in self.devices or name in state.registered
+
+    def _check_held(self, pod: Pod, container: Request, name: str, held: Sequence[str]) -> None:
+        count = container.devices[name]
+        problem = ""
+        if held and len(held) != count:
+            problem = (
+                f'pod "{pod.uid}" container "{container.name}" changed request for resource "{name}" '
+                f"from {len(held)} to {count}"
+            )
+        elif not self._healthy.get(name):
+            problem = f"no healthy devices present; cannot allocate unhealthy devices {name}"
+        elif not self._healthy[name].issuperset(held):
+            problem = f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {name}"
+        if problem:
+            raise unexpected(problem, resource=name, asked=count, free=0)
 
     def _available(self, state: State, name: str) -> frozenset[str]:
         return self._healthy[name] - state.in_use.get(name, _EMPTY)
@@ -98,10 +118,14 @@ class DeviceManager:
     def _list(
         self, state: State, name: str, count: int, held: frozenset[str], reusable: frozenset[str]
     ) -> Hints | NoPreference:
-        if not self._aligned[name]:
+        if not self._aligned.get(name):
             return NoPreference(True)
         if held:
-            return NoPreference(False) if len(held) != count else self._family(name, count, held, _EMPTY)
+            if len(held) != count:
+                return NoPreference(False)
+            if not held <= self.devices[name].keys():
+                raise KubeletPanicError(NIL_POINTER)
+            return self._family(name, count, held, _EMPTY)
         available = self._available(state, name)
         if len(available | reusable) < count:
             return NoPreference(False)
@@ -141,13 +165,6 @@ class DeviceManager:
     def _take(
         self, state: State, pod: Pod, container: Request, name: str, count: int, reusable: frozenset[str]
     ) -> tuple[str, ...]:
-        if not self._healthy[name]:
-            raise unexpected(
-                f"no healthy devices present; cannot allocate unhealthy devices {name}",
-                resource=name,
-                asked=count,
-                free=0,
-            )
         taken = sorted(reusable)[:count]
         need = count - len(taken)
         if need == 0:

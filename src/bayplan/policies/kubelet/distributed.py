@@ -7,7 +7,8 @@ account, chapter 5. Three ways in which that function is wrong are kept in `exac
 * with leftovers that cannot be placed in whole groups it never ends (`NeverEndsError` is raised instead);
 * it walks all combinations of nodes; where that is more than anyone would wait for, `NeverEndsError` is raised as well.
 
-Outside `exact` a walk that would be too long is replaced by the nodes with most room, which have the best balance.
+Outside `exact` a walk that would be too long is replaced by the nodes with most room, which have the best balance, and
+leftovers come one group at a time from the node with most left.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from bayplan.policies.kubelet.packed import AllocationError, Packing, not_enough, take_packed
 from bayplan.policies.kubelet.topology import CpuTopology
 
-MAX_COMBINATIONS = 200_000
+MAX_COMBINATIONS = 1_000_000
+WORTH_WALKING = 2_000
 
 
 class NeverEndsError(Exception):
@@ -70,7 +72,10 @@ class _Distribution:
         self._count = count
         self._group = group
         self._exact = exact
-        self._nodes = work.nodes_in_order()
+        self._steps = 0
+        # A node stands there twice where sockets cross nodes; the kubelet combines it with itself, too.
+        nodes = work.nodes_in_order()
+        self._nodes = nodes if exact else list(dict.fromkeys(nodes))
         self._free = {n: (work.free & topology.node_cpus[n]).bit_count() for n in self._nodes}
 
     def run(self) -> int | None:
@@ -78,20 +83,24 @@ class _Distribution:
         groups = -(-t.all.bit_count() // g)
         per_node = -(-groups // t.node_count)
         needed = -(-self._count // g)
-        for k in range(-(-needed // per_node), min(needed, len(self._nodes)) + 1):
+        for k in range(-(-needed // per_node), min(needed, len(self._free)) + 1):
             chosen = self._best_of(k)
             if chosen is not None:
                 return self._allocate(*chosen)
         return None
+
+    def _count_step(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_COMBINATIONS:
+            raise NeverEndsError(f"more than {MAX_COMBINATIONS} combinations of NUMA nodes and of leftovers to walk")
 
     def _share(self, k: int) -> int:
         """CPUs from each of k nodes before leftovers, in whole groups."""
         return self._count // k // self._group * self._group
 
     def _best_of(self, k: int) -> tuple[GoSlice, GoSlice | None, int] | None:
-        if math.comb(len(self._nodes), k) > MAX_COMBINATIONS:
-            if self._exact:
-                raise NeverEndsError(f"{math.comb(len(self._nodes), k)} combinations of {k} NUMA nodes to walk")
+        steps = math.comb(len(self._nodes), k) * (2**k if self._count - self._share(k) * k else 1)
+        if steps > WORTH_WALKING and not self._exact:
             return self._roomiest(k)
         best = math.inf
         kept: tuple[GoSlice, GoSlice | None] | None = None
@@ -106,15 +115,26 @@ class _Distribution:
 
     def _roomiest(self, k: int) -> tuple[GoSlice, GoSlice | None, int] | None:
         order = sorted(self._nodes, key=lambda n: -self._free[n])[:k]
-        nodes = GoSlice([n for n in self._nodes if n in order], k)
-        found = self._judge(nodes, k)
-        return None if found is None else (nodes, found[1], self._share(k))
+        nodes = [n for n in self._nodes if n in order]
+        share, g = self._share(k), self._group
+        after = {n: self._free[n] - share for n in nodes}
+        if any(room < 0 for room in after.values()):
+            return None
+        givers: list[int] = []
+        for _ in range((self._count - share * k) // g):
+            giver = max(nodes, key=lambda n: after[n])
+            after[giver] -= g
+            givers.append(giver)
+        if any(room < 0 for room in after.values()):
+            return None
+        return GoSlice(nodes, k), GoSlice(givers, len(givers)), share
 
     def _judge(self, nodes: GoSlice, k: int) -> tuple[float, GoSlice | None] | None:
         """The balance that a combination leaves and the nodes that give the leftovers, or None if it cannot serve."""
+        self._count_step()
         free, g, d = self._free, self._group, self._share(k)
         members = list(nodes)
-        if sum(free[n] for n in members) < self._count or g * sum(free[n] // g for n in members) < self._count:
+        if sum(free[n] for n in set(members)) < self._count or g * sum(free[n] // g for n in members) < self._count:
             return None
         if any(free[n] < d for n in members):
             return None
@@ -131,6 +151,7 @@ class _Distribution:
         found = False
         for size in range(len(givers), 0, -1):
             for subset in combinations(givers, size):
+                self._count_step()
                 if sum(after[n] for n in subset) < left:
                     continue
                 rest = self._hand_out(list(subset), dict(after), left)

@@ -16,7 +16,7 @@ from itertools import accumulate, combinations
 from typing import Protocol
 
 from bayplan.idset import bits
-from bayplan.policies.kubelet.subsets import Effort, TooLongError, best_subset
+from bayplan.policies.kubelet.subsets import Budget, best_subset
 
 Weights = Sequence[int]
 """An amount for every node id, 0 where the node has none."""
@@ -63,6 +63,11 @@ class Sum:
         """Whether a mask has enough."""
         return self.total(mask) >= self.need
 
+    def gains(self, chosen: int) -> list[float]:
+        """By node, the share of the need that it would add to `chosen`."""
+        short = self.need - self.total(chosen)
+        return [min(weight, short) / self.need if short > 0 else 0.0 for weight in self.weights]
+
     def reachable(self, chosen: int, lower: int, count: int) -> bool:
         """Whether the `count` largest of `lower` would be enough beside `chosen`."""
         tops = self._tops.get(lower)
@@ -107,15 +112,21 @@ class Cover:
 
     def met(self, mask: int) -> bool:
         """Whether enough things touch a mask."""
-        return self.total(mask) >= self.need
-
-    def total(self, mask: int) -> int:
-        """How many things touch a mask."""
-        return sum(count for nodes, count in self.groups if nodes & mask)
+        return sum(count for nodes, count in self.groups if nodes & mask) >= self.need
 
     def least(self, universe: int) -> int:
         """A bound, as `reachable`."""
         return self._bound.least(universe)
+
+    def gains(self, chosen: int) -> list[float]:
+        """By node, the share of the need that it would add to `chosen`."""
+        open_groups = [(nodes, count) for nodes, count in self.groups if not nodes & chosen]
+        short = self.need - sum(count for nodes, count in self.groups if nodes & chosen)
+        added = [0] * len(self._bound.weights)
+        for nodes, count in open_groups if short > 0 else ():
+            for i in bits(nodes):
+                added[i] += count
+        return [min(amount, short) / self.need if amount else 0.0 for amount in added]
 
     def signature(self, node: int) -> int:
         """Which groups a node belongs to, as a mask of their positions."""
@@ -129,7 +140,7 @@ class Cover:
 class Up:
     """All masks within `universe` that hold `must`, touch every mask of `touches` and meet every condition."""
 
-    __slots__ = ("conditions", "must", "touches", "universe")
+    __slots__ = ("_grown", "conditions", "must", "touches", "universe")
 
     def __init__(
         self, universe: int, conditions: Sequence[Sum | Cover], must: int = 0, touches: Sequence[int] = ()
@@ -138,6 +149,7 @@ class Up:
         self.conditions = conditions
         self.must = must
         self.touches = touches
+        self._grown: int | None = None
 
     def accepts(self, mask: int) -> bool:
         """Membership of one mask."""
@@ -166,25 +178,7 @@ class Up:
 
     def smallest(self, size: int) -> int | None:
         """The smallest member of a size; where that takes too long to find, a good one."""
-        try:
-            return best_subset(self.universe, self.must, size, self)
-        except TooLongError:
-            return self.grown(size)
-
-    def grown(self, size: int) -> int | None:
-        """A member of a size, grown by the node that helps most; None if that way does not get there."""
-        mask = self.must
-        while mask.bit_count() < size:
-            rest = list(bits(self.universe & ~mask))
-            if not rest:
-                return None
-            mask |= 1 << max(rest, key=lambda i: (self._progress(mask | 1 << i), -i))
-        return mask if mask.bit_count() == size and self.accepts(mask) else None
-
-    def _progress(self, mask: int) -> float:
-        """How far a mask meets all conditions; at most their number."""
-        parts = [min(1.0, c.total(mask) / c.need) if c.need > 0 else 1.0 for c in self.conditions]
-        return sum(parts) + sum(1 for touch in self.touches if touch & mask)
+        return best_subset(self.universe, self.must, size, self)
 
     def narrowest(self) -> int | None:
         """The size of the smallest members; None if there are none. Where that takes too long to find, a good one's."""
@@ -193,12 +187,43 @@ class Up:
         least = max(1, self.must.bit_count(), *(condition.least(self.universe) for condition in self.conditions))
         if not self.must and not self.touches and len(self.conditions) == 1 and isinstance(self.conditions[0], Sum):
             return least
-        effort, last = Effort(), self.universe.bit_count()
-        try:
-            found = (best_subset(self.universe, self.must, k, self, effort=effort) for k in range(least, last + 1))
-            return next((mask.bit_count() for mask in found if mask is not None), None)
-        except TooLongError:
-            return next(k for k in range(least, last + 1) if k == last or self.grown(k) is not None)
+        enough = self._grow().bit_count()
+        budget = Budget(self.universe.bit_count())
+        for k in range(least, enough):
+            if best_subset(self.universe, self.must, k, self, budget=budget) is not None:
+                return k
+        return enough
+
+    def some(self, size: int) -> int | None:
+        """See `subsets.Condition`: nodes that add most are taken first."""
+        if not self.accepts(self.universe):
+            return None
+        mask = self._grow()
+        missing = size - mask.bit_count()
+        spare = list(bits(self.universe & ~mask))
+        if not 0 <= missing <= len(spare):
+            return None
+        for i in spare[:missing]:
+            mask |= 1 << i
+        return mask
+
+    def _grow(self) -> int:
+        """A member, not larger than has to be as far as greed can tell. There must be one."""
+        if self._grown is not None:
+            return self._grown
+        chosen = self.must
+        while not self.accepts(chosen):
+            gains = [condition.gains(chosen) for condition in self.conditions]
+            touches = [touch for touch in self.touches if not touch & chosen]
+
+            def gain(
+                node: int, gains: Sequence[Sequence[float]] = gains, touches: Sequence[int] = touches
+            ) -> tuple[float, int]:
+                return sum(g[node] for g in gains) + sum(touch >> node & 1 for touch in touches), -node
+
+            chosen |= 1 << max(bits(self.universe & ~chosen), key=gain)
+        self._grown = chosen
+        return chosen
 
 
 class AlsoPreferred(Protocol):

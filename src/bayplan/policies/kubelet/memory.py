@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from bayplan.idset import bits
 from bayplan.policies.kubelet.hints import Hints, Listed, NoPreference, Sum, Up
+from bayplan.policies.kubelet.memory_tables import WORD, SeenNode, allocatable_memory
 from bayplan.policies.kubelet.merge import best_preferred
 from bayplan.policies.kubelet.settings import Settings, StartError, check_reserved_memory
 from bayplan.policies.kubelet.state import (
+    NIL_POINTER,
     AdmissionError,
     Block,
     Hint,
@@ -24,18 +24,8 @@ from bayplan.policies.kubelet.state import (
     State,
     unexpected,
 )
-from bayplan.quantity import format_bytes
+from bayplan.policies.kubelet.wrapped import Amounts, has_wrapped, walked_hints
 from bayplan.workload.model import Pod, Request
-
-_NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"
-
-
-class SeenNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A NUMA node as cadvisor tells of it: all of its memory, and pages by page size in bytes."""
-
-    id: int
-    memory_bytes: int
-    hugepages: dict[int, int] = {}
 
 
 class MemoryManager:
@@ -55,11 +45,12 @@ class MemoryManager:
         self.allocatable: Memory = {}
         if self.active:
             reserved = check_reserved_memory(settings, frozenset(self.ids))
-            self.allocatable = _allocatable(nodes, reserved)
+            self.allocatable = allocatable_memory(nodes, reserved, exact=exact)
+        self._wrapped = has_wrapped(self.allocatable)
         self._weights = {kind: self._by_id(amounts) for kind, amounts in self.allocatable.items()}
 
     def start(self, state: State) -> None:
-        """Fill an empty state, or check one that a kubelet finds at its start (`StartError`)."""
+        """Fill an empty state, or check one that a kubelet finds at its start (`StartError`, `KubeletPanicError`)."""
         if not self.active:
             return
         if not state.cells:
@@ -72,6 +63,12 @@ class MemoryManager:
             raise StartError(
                 "memory-start", "[memorymanager] the expected machine state is different from the real one"
             )
+        # The kubelet adds up every node's types over its group; a node of the group without such a type ends it.
+        for amounts in self.allocatable.values() if self._exact else ():
+            for group in state.cells:
+                there = {amounts[self._position[n]] >= 0 for n in bits(group)}
+                if len(there) > 1:
+                    raise KubeletPanicError(NIL_POINTER)
 
     def hints(self, state: State, pod: Pod, container: Request) -> Sequence[Hints | NoPreference]:
         """Hints for one container, one list a type (all alike)."""
@@ -200,7 +197,10 @@ class MemoryManager:
 
     def _family(self, state: State, pod: Pod, wanted: Mapping[str, int]) -> Hints:
         """All masks that can hold the request: idle nodes together, and groups and busy nodes as they are."""
-        self._check_types(wanted)
+        self._check_types(wanted, self._all)
+        if self._wrapped:
+            amounts = Amounts(self.allocatable, state.free, self._reusable(state, pod))
+            return walked_hints(self.ids, wanted, amounts, lambda mask: self._may_group(state, mask))
         totals = [Sum(self._weights.get(kind, [0] * self._width), size) for kind, size in wanted.items()]
         free = [Sum(self._by_id(state.free.get(kind, ())), size) for kind, size in wanted.items()]
         idle, fixed = self._groups(state)
@@ -243,16 +243,18 @@ class MemoryManager:
         own = reusable.get(mask, {})
         return all(c.total(mask) + own.get(kind, 0) >= c.need for c, kind in zip(free, wanted, strict=True))
 
-    def _check_types(self, wanted: Mapping[str, int]) -> None:
-        for kind in wanted:
-            if self._exact and -1 in self.allocatable.get(kind, (-1,)):
-                raise KubeletPanicError(_NIL_POINTER)
+    def _check_types(self, wanted: Mapping[str, int], nodes: int) -> None:
+        """The kubelet dies on looking for a type of memory on a node that has no such type."""
+        for kind in wanted if self._exact else ():
+            amounts = self.allocatable.get(kind)
+            if amounts is None or any(amounts[self._position[n]] < 0 for n in bits(nodes)):
+                raise KubeletPanicError(NIL_POINTER)
 
     def _satisfies(self, state: State, nodes: int, wanted: Mapping[str, int]) -> bool:
-        self._check_types(wanted)
+        self._check_types(wanted, nodes)
         for kind, size in wanted.items():
             amounts = state.free.get(kind)
-            if amounts is None or sum(max(0, amounts[self._position[n]]) for n in bits(nodes)) < size:
+            if amounts is None or sum(max(0, amounts[self._position[n]]) for n in bits(nodes)) % WORD < size:
                 return False
         return True
 
@@ -360,23 +362,6 @@ def pod_memory(pod: Pod) -> dict[str, int]:
     """Bytes by type that a pod needs at its peak. Types that only init containers ask for are left out, as upstream."""
     kinds = {kind for container in pod.containers for kind in container.memory_types}
     return {kind: pod.peak([c.memory_types.get(kind, 0) for c in pod.all_containers]) for kind in sorted(kinds)}
-
-
-def _allocatable(nodes: Sequence[SeenNode], reserved: Mapping[int, Mapping[str, int]]) -> Memory:
-    table: dict[str, list[int]] = {"memory": []}
-    for page in sorted({page for node in nodes for page in node.hugepages}):
-        table[f"hugepages-{format_bytes(page)}"] = []
-    for node in nodes:
-        huge = sum(page * count for page, count in node.hugepages.items())
-        own = reserved.get(node.id, {})
-        table["memory"].append(max(0, node.memory_bytes - own.get("memory", 0) - huge))
-        for kind, column in table.items():
-            if kind == "memory":
-                continue
-            size = next((p for p in node.hugepages if kind == f"hugepages-{format_bytes(p)}"), None)
-            amount = -1 if size is None else max(0, size * node.hugepages[size] - own.get(kind, 0))
-            column.append(amount)
-    return {kind: tuple(column) for kind, column in table.items()}
 
 
 def _regenerated(blocks: Sequence[Block], wanted: Mapping[str, int]) -> Sequence[Hints | NoPreference]:

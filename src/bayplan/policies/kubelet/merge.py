@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from bayplan.policies.kubelet.hints import Hints, NoPreference, Up
 from bayplan.policies.kubelet.reach import Reach
-from bayplan.policies.kubelet.subsets import Distances, Effort, TooLongError, best_subset, total_distance
+from bayplan.policies.kubelet.subsets import Budget, Distances, best_subset, total_distance
 
 
 class Merged(NamedTuple):
@@ -56,12 +56,13 @@ def merge_single_node(lists: Lists, full: int) -> Merged:
 
 def best_preferred(hints: Sequence[Hints], distances: Distances | None = None) -> int | None:
     """The best mask that is a preferred hint in every list."""
-    condition, effort = _AllPrefer(hints), Effort()
+    condition = _AllPrefer(hints)
     sizes = set.intersection(*(entry.preferred_sizes for entry in hints))
+    budget = Budget(max(entry.reach.bit_count() for entry in hints))
     for size in sorted(sizes):
         found = [m for entry in hints for m in entry.fixed if m.bit_count() == size and condition.accepts(m)]
         if condition.up is not None:
-            of_up = condition.best_of_up(size, distances, effort)
+            of_up = best_subset(condition.up.universe, condition.up.must, size, condition, distances, budget)
             if of_up is not None:
                 found.append(of_up)
         if found:
@@ -84,14 +85,6 @@ class _AllPrefer:
     def accepts(self, mask: int) -> bool:
         return all(entry.holds(mask) and entry.prefers(mask) for entry in self._hints)
 
-    def best_of_up(self, size: int, distances: Distances | None, effort: Effort) -> int | None:
-        assert self.up is not None
-        try:
-            return best_subset(self.up.universe, self.up.must, size, self, distances, effort)
-        except TooLongError:
-            grown = self.up.grown(size)
-            return grown if grown is not None and self.accepts(grown) else None
-
     def possible(self, chosen: int, lower: int, count: int) -> bool:
         size = chosen.bit_count() + count
         return (
@@ -100,18 +93,19 @@ class _AllPrefer:
             and all(entry.may_prefer(chosen, size) for entry in self._hints)
         )
 
+    def some(self, size: int) -> int | None:
+        mask = self.up.some(size) if self.up is not None else None
+        return mask if mask is not None and self.accepts(mask) else None
+
 
 def _best_other(hints: Sequence[Hints], full: int, distances: Distances | None) -> int | None:
     target = max(entry.narrowest for entry in hints)
     alone, shared = _starts(hints, full)
-    searches = [(reach, Effort()) for reach in shared]
+    budget = Budget(full.bit_count())
     for size in [*range(target, 0, -1), *range(target + 1, full.bit_count() + 1)]:
         found = [mask for mask in alone if mask.bit_count() == size]
-        for reach, effort in searches:
-            try:
-                mask = best_subset(reach.nodes, 0, size, reach, distances, effort)
-            except TooLongError:
-                continue
+        for reach in shared:
+            mask = best_subset(reach.nodes, 0, size, reach, distances, budget)
             if mask is not None:
                 found.append(mask)
         if found:

@@ -19,6 +19,7 @@ from bayplan.policies.kubelet.distributed import NeverEndsError
 from bayplan.policies.kubelet.fit import add_totals, check_fit
 from bayplan.policies.kubelet.grants import POOL, grants_of, hints_of, state_of
 from bayplan.policies.kubelet.resize import infeasible
+from bayplan.policies.kubelet.settings import StartError
 from bayplan.policies.kubelet.setup import offered_devices, seen_machine, settings_of
 from bayplan.policies.kubelet.state import AdmissionError, KubeletPanicError, State
 from bayplan.policies.kubelet.trace import trace_of
@@ -115,7 +116,10 @@ class KubeletPolicy:
 
     def restore(self, pods: Mapping[str, Pod], grants: Mapping[str, tuple[Grant, ...]]) -> Proposal:
         """As a kubelet that starts and finds its checkpoints. Raises `StartError` if they contradict the machine."""
-        state = self.kubelet.start(state_of(self.kubelet, pods, grants))
+        try:
+            state = self.kubelet.start(state_of(self.kubelet, pods, grants))
+        except KubeletPanicError as error:
+            raise StartError("memory-start", str(error)) from error
         state.hints = hints_of(grants)
         used: Mapping[str, int] = {}
         for pod in pods.values():

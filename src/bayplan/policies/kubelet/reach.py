@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from bayplan.idset import bits
 from bayplan.policies.kubelet.hints import Sum, Up
+from bayplan.policies.kubelet.subsets import Budget
 
 
 class Reach:
@@ -24,6 +25,7 @@ class Reach:
             self.nodes &= up.universe
         self._bins = [_Bin(up, self.nodes) for up in ups]
         self._packed: dict[int, bool] = {}
+        self._budget = Budget(self.nodes.bit_count())
         self._costs: dict[int, list[float]] = {}
         self._spent: dict[int, float] = {0: 0.0}
         self._cheapest = {x: min(b.cost(x) for b in self._bins) for x in bits(self.nodes)}
@@ -53,6 +55,10 @@ class Reach:
             known = self._spent[gone] = self._least_spent(gone ^ low) + self._cheapest[low.bit_length() - 1]
         return known
 
+    def some(self, size: int) -> int | None:
+        """See `subsets.Condition`: all nodes together are always reached, and no other set for certain."""
+        return self.nodes if size == self.nodes.bit_count() else None
+
     def _packable(self, gone: int) -> bool:
         known = self._packed.get(gone)
         if known is None:
@@ -72,7 +78,7 @@ class Reach:
             takers.sort(key=lambda n: self._bins[n].cost(x))
             items.append((len(takers), -self._cheapest[x], tuple(b.look(x) for b in self._bins), x, takers))
         items.sort(key=lambda item: item[:4])
-        return _share_out(self._bins, [(look, x, takers) for _, _, look, x, takers in items])
+        return _share_out(self._bins, [(look, x, takers) for _, _, look, x, takers in items], self._budget)
 
 
 class _Bin:
@@ -125,15 +131,20 @@ class _Bin:
         return (*amounts, int(bool(up.must & bit)), *(int(bool(t & bit)) for t in up.touches))
 
 
-def _share_out(bins: Sequence[_Bin], items: Sequence[tuple[tuple[tuple[int, ...], ...], int, list[int]]]) -> bool:
-    """Whether every item can be spared by one bin. Items with equal looks stand together; they go to bins in order."""
+def _share_out(
+    bins: Sequence[_Bin], items: Sequence[tuple[tuple[tuple[int, ...], ...], int, list[int]]], budget: Budget
+) -> bool:
+    """Whether every item can be spared by one bin. Items with equal looks stand together; they go to bins in order.
+
+    Where the budget is used up the answer is no, which at worst misses a mask.
+    """
     failed: set[tuple[int, ...]] = set()
 
     def place(index: int, gone: tuple[int, ...], last: int) -> bool:
         if index == len(items):
             return True
         state = (index, last, *gone)
-        if state in failed:
+        if state in failed or not budget.spend():
             return False
         look, node, takers = items[index]
         same = index > 0 and items[index - 1][0] == look

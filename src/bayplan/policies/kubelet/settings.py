@@ -137,6 +137,19 @@ def parse_topology_options(
     return TopologyOptions(closest=closest, max_nodes=max_nodes)
 
 
+def check_checkpoint(manager: str, written: str, configured: str) -> None:
+    """A state written under another policy is refused (`StartError`). `manager` is `cpu` or `memory`."""
+    if written == configured:
+        return
+    name, prefix = ("CPU", "") if manager == "cpu" else ("memory", "[memorymanager] ")
+    raise StartError(
+        f"{manager}-start",
+        f'could not restore state from checkpoint: {prefix}configured policy "{configured}" differs from state '
+        f'checkpoint policy "{written}", please drain this node and delete the {name} manager checkpoint file '
+        f'"/var/lib/kubelet/{manager}_manager_state" before restarting Kubelet',
+    )
+
+
 def check_reserved_memory(settings: Settings, node_ids: frozenset[int]) -> dict[int, dict[str, int]]:
     """Reserved bytes by node and type after the kubelet's checks, or `StartError`."""
     totals: dict[str, int] = {}

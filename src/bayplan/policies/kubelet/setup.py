@@ -9,7 +9,7 @@ from bayplan.machine import Machine
 from bayplan.policies.kubelet.admission import Seen
 from bayplan.policies.kubelet.allocatable import node_capacity
 from bayplan.policies.kubelet.configuration import KubeletConfiguration
-from bayplan.policies.kubelet.memory import SeenNode
+from bayplan.policies.kubelet.memory_tables import SeenNode
 from bayplan.policies.kubelet.settings import MemoryReservation, Settings
 from bayplan.policies.kubelet.topology import topology_of
 from bayplan.resources.devices import DeviceUnit

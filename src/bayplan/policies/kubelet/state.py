@@ -38,7 +38,9 @@ class State:
 
     `assigned`, `blocks`, `given` (devices) and `hints` are pod uid -> container -> value. The reusable tables belong
     to the one pod that was touched last: (uid, value). `cells` holds for each node the group of nodes that share its
-    memory, `assignments` how many blocks lie on it. `hung` says why this kubelet answers no more.
+    memory, `assignments` how many blocks lie on it. `hung` says why this kubelet answers no more. `policies` are the
+    names of the CPU and memory policy that wrote the state (None: not known), `registered` the extended resources that
+    it has seen, `started` the containers (uid, name) that started since the kubelet did.
     """
 
     __slots__ = (
@@ -52,11 +54,14 @@ class State:
         "hung",
         "in_use",
         "pods",
+        "policies",
+        "registered",
         "reserved",
         "reusable_cpus",
         "reusable_devices",
         "reusable_memory",
         "shared",
+        "started",
     )
 
     def __init__(self) -> None:
@@ -74,6 +79,9 @@ class State:
         self.reusable_devices: tuple[str, dict[str, frozenset[str]]] = ("", {})
         self.hints: dict[str, dict[str, Hint]] = {}
         self.pods: dict[str, Pod] = {}
+        self.policies: tuple[str, str] | None = None
+        self.registered: frozenset[str] = frozenset()
+        self.started: frozenset[tuple[str, str]] = frozenset()
         self.hung = ""
 
     def copy(self) -> State:
@@ -93,6 +101,9 @@ class State:
         new.reusable_devices = self.reusable_devices
         new.hints = self.hints.copy()
         new.pods = self.pods.copy()
+        new.policies = self.policies
+        new.registered = self.registered
+        new.started = self.started
         new.hung = self.hung
         return new
 
@@ -125,6 +136,9 @@ def unexpected(
     """What the kubelet makes of any error in an allocation."""
     text = f"Allocate failed due to {message}, which is unexpected"
     return AdmissionError("UnexpectedAdmissionError", text, resource=resource, asked=asked, free=free)
+
+
+NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"
 
 
 class KubeletPanicError(Exception):

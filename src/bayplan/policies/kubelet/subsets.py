@@ -4,10 +4,9 @@ The kubelet finds it by walking all 2^N masks. Here nodes are decided from the h
 so that the first set that is reached is the smallest; a branch is left as soon as no completion of it can do. With
 distances, branches that cannot come closer than the best one known are left as well.
 
-The closest set is a quadratic problem: beyond `MAX_BRANCHES` branches (only on machines of far more nodes than a
-kubelet survives with `prefer-closest-numa-nodes`) the best set found so far is taken, which a greedy start makes good.
-Which few nodes touch enough devices, where a device may sit on several, is a set cover: such a search is given up
-(`TooLongError`) beyond the `Effort` that it was allowed, which a machine of up to 9 nodes cannot use up.
+Several conditions at once make a packing problem of it, and the closest set a quadratic one. Where a `Budget` of
+branches is used up (only on machines of far more nodes than a kubelet survives) the best set found so far is taken, or
+one that the condition can name without a search.
 
 Pure search, no notion of CPUs or memory: `Condition` brings that.
 """
@@ -26,27 +25,24 @@ Distances = Sequence[Sequence[int]]
 """Row and column are node ids."""
 
 BRUTE_FORCE = 3_000
-MAX_BRANCHES = 5_000
-MAX_EFFORT = 20_000
+WALKABLE = 16
+"""Up to so many nodes the search is as good as complete."""
+
+GREEDY_STARTS = 8
 
 
-class TooLongError(Exception):
-    """A search was given up. Whoever asked takes a good set for the best one, or none."""
+class Budget:
+    """How many branches a search, or several that belong together, may still look at."""
 
+    __slots__ = ("left",)
 
-class Effort:
-    """How many branches searches may still look at; several searches may share one."""
+    def __init__(self, nodes: int) -> None:
+        self.left = 50_000 if nodes <= WALKABLE else 1_000
 
-    __slots__ = ("_left",)
-
-    def __init__(self, branches: int = MAX_EFFORT) -> None:
-        self._left = branches
-
-    def spend(self) -> None:
-        """One branch more. Raises `TooLongError`."""
-        self._left -= 1
-        if self._left < 0:
-            raise TooLongError
+    def spend(self) -> bool:
+        """Whether another branch may be looked at."""
+        self.left -= 1
+        return self.left >= 0
 
 
 class Condition(Protocol):
@@ -58,6 +54,9 @@ class Condition(Protocol):
     def possible(self, chosen: int, lower: int, count: int) -> bool:
         """Whether adding some `count` nodes of `lower` to `chosen` might serve; True when in doubt."""
 
+    def some(self, size: int) -> int | None:
+        """A set of this size that serves, if one is known without a search."""
+
 
 def best_subset(
     universe: int,
@@ -65,9 +64,9 @@ def best_subset(
     size: int,
     condition: Condition,
     distances: Distances | None = None,
-    effort: Effort | None = None,
+    budget: Budget | None = None,
 ) -> int | None:
-    """The best set of `size` nodes of `universe` with all of `must`, or None. Raises `TooLongError`.
+    """The best set of `size` nodes of `universe` with all of `must`, or None.
 
     Without distances: the smallest integer. With: the smallest sum of distances over all ordered pairs (the kubelet
     compares averages over size squared, which is the same order), then the smallest integer.
@@ -80,8 +79,9 @@ def best_subset(
         return None
     if wanted == 0:
         return must if condition.accepts(must) else None
+    budget = budget or Budget(universe.bit_count())
     if distances is not None and size > 1:
-        return _closest(optional, must, wanted, condition, distances)
+        return _closest(optional, must, wanted, condition, distances, budget)
     if distances is not None:
         order = sorted(optional, key=lambda i: (distances[i][i], i))
         return next((1 << i for i in order if condition.accepts(1 << i)), None)
@@ -92,7 +92,8 @@ def best_subset(
         return lowest
     if wanted == 1:
         return next((must | 1 << i for i in optional[1:] if condition.accepts(must | 1 << i)), None)
-    return _descend(optional, _prefixes(optional), len(optional), must, wanted, condition, effort or Effort())
+    found = _Smallest(optional, condition, budget).descend(len(optional), must, wanted)
+    return condition.some(size) if found is None and budget.left < 0 else found
 
 
 def _prefixes(optional: Sequence[int]) -> list[int]:
@@ -103,30 +104,34 @@ def _prefixes(optional: Sequence[int]) -> list[int]:
     return masks
 
 
-def _descend(
-    optional: Sequence[int],
-    prefixes: Sequence[int],
-    left: int,
-    chosen: int,
-    wanted: int,
-    condition: Condition,
-    effort: Effort,
+class _Smallest:
+    """Depth-first search for the smallest integer."""
+
+    def __init__(self, optional: Sequence[int], condition: Condition, budget: Budget) -> None:
+        self._optional = optional
+        self._prefixes = _prefixes(optional)
+        self._condition = condition
+        self._budget = budget
+
+    def descend(self, left: int, chosen: int, wanted: int) -> int | None:
+        if not self._budget.spend():
+            return None
+        if wanted == 0:
+            return chosen if self._condition.accepts(chosen) else None
+        if left < wanted or not self._condition.possible(chosen, self._prefixes[left], wanted):
+            return None
+        without = self.descend(left - 1, chosen, wanted)
+        if without is not None:
+            return without
+        return self.descend(left - 1, chosen | 1 << self._optional[left - 1], wanted - 1)
+
+
+def _closest(
+    optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances, budget: Budget
 ) -> int | None:
-    effort.spend()
-    if wanted == 0:
-        return chosen if condition.accepts(chosen) else None
-    if left < wanted or not condition.possible(chosen, prefixes[left], wanted):
-        return None
-    without = _descend(optional, prefixes, left - 1, chosen, wanted, condition, effort)
-    if without is not None:
-        return without
-    return _descend(optional, prefixes, left - 1, chosen | 1 << optional[left - 1], wanted - 1, condition, effort)
-
-
-def _closest(optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances) -> int | None:
-    if math.comb(len(optional), wanted) <= BRUTE_FORCE:
+    if len(optional) <= WALKABLE and math.comb(len(optional), wanted) <= BRUTE_FORCE:
         return _closest_of_all(optional, must, wanted, condition, distances)
-    return _Closest(optional, must, wanted, condition, distances).run()
+    return _Closest(optional, must, wanted, condition, distances, budget).run()
 
 
 def _closest_of_all(
@@ -152,8 +157,15 @@ class _Closest:
     """Branch and bound over sets of nodes by total distance."""
 
     def __init__(
-        self, optional: Sequence[int], must: int, wanted: int, condition: Condition, distances: Distances
+        self,
+        optional: Sequence[int],
+        must: int,
+        wanted: int,
+        condition: Condition,
+        distances: Distances,
+        budget: Budget,
     ) -> None:
+        self._budget = budget
         self._optional = optional
         self._prefixes = _prefixes(optional)
         self._must = must
@@ -161,7 +173,6 @@ class _Closest:
         self._condition = condition
         self._d = distances
         self._best: tuple[int, int] | None = None
-        self._branches = 0
         # Row k: for each optional node the sum of its k smallest distances to others.
         near = [_running(sorted(distances[x][y] for y in optional if y != x)) for x in optional]
         self._near: list[tuple[int, ...]] = list(zip(*near, strict=True))
@@ -169,14 +180,19 @@ class _Closest:
 
     def run(self) -> int | None:
         start = [self._d[x][x] + sum(self._d[x][y] + self._d[y][x] for y in bits(self._must)) for x in self._optional]
-        self._greedy()
+        if self._budget.left >= 0:
+            self._greedy()
         self._descend(len(self._optional), self._must, self._wanted, total_distance(self._must, self._d), start)
+        if self._best is None and self._budget.left < 0:
+            return self._condition.some(self._must.bit_count() + self._wanted)
         return None if self._best is None else self._best[1]
 
     def _greedy(self) -> None:
-        """A good first answer: grow from each node by the nearest one."""
-        for first in range(len(self._optional)):
-            gain: list[float] = [0] * len(self._optional)
+        """A good first answer: grow from each node, or from some of many, by the nearest one."""
+        count = len(self._optional)
+        for first in range(0, count, 1 if count <= WALKABLE else -(-count // GREEDY_STARTS)):
+            self._budget.left -= self._wanted if count > WALKABLE else 0
+            gain: list[float] = [0] * count
             mask, grown = self._must, first
             for _ in range(self._wanted):
                 mask |= 1 << self._optional[grown]
@@ -195,11 +211,8 @@ class _Closest:
         if wanted == 0:
             self._offer(chosen)
             return
-        self._branches += 1
-        if self._branches > MAX_BRANCHES and self._best is not None:
+        if not self._budget.spend():
             return
-        if self._branches > MAX_EFFORT:
-            raise TooLongError
         if left < wanted or not self._worth(left, chosen, wanted, so_far, gain):
             return
         if not self._condition.possible(chosen, self._prefixes[left], wanted):

@@ -34,10 +34,13 @@ class CpuTopology:
 
     A core's id is its smallest CPU, an L3's id the cache's number or the socket's where it is not told apart.
     `cpus_per_core`, `cpus_per_socket` and `cpus_per_l3` are integer divisions over the whole machine; on uneven
-    machines they are wrong for some element, which is where the kubelet's defects come from.
+    machines they are wrong for some element, which is where the kubelet's defects come from. `cpu_count` and
+    `socket_count` are what cadvisor reports, where that is not what the CPUs add up to.
     """
 
-    def __init__(self, cpus: Iterable[SeenCpu]) -> None:
+    def __init__(
+        self, cpus: Iterable[SeenCpu], *, cpu_count: int | None = None, socket_count: int | None = None
+    ) -> None:
         seen = sorted(cpus, key=lambda c: c.cpu)
         groups: dict[tuple[int, int, int], int] = {}
         self.all = 0
@@ -58,20 +61,16 @@ class CpuTopology:
             ):
                 table[key] = table.get(key, 0) | bit
         self.node_cpus = dict(sorted(self.node_cpus.items()))
-        count = len(seen)
+        count = cpu_count or len(seen)
+        self.socket_count = socket_count or len(self.socket_cpus)
         self.cpus_per_core = count // max(1, len(self.core_cpus))
-        self.cpus_per_socket = count // max(1, len(self.socket_cpus))
+        self.cpus_per_socket = count // max(1, self.socket_count)
         self.cpus_per_l3 = count // max(1, len(self.l3_cpus))
 
     @property
     def node_count(self) -> int:
         """NUMA nodes that have CPUs."""
         return len(self.node_cpus)
-
-    @property
-    def socket_count(self) -> int:
-        """Sockets that have CPUs."""
-        return len(self.socket_cpus)
 
     @cached_property
     def numa_first(self) -> bool:

@@ -9,7 +9,6 @@ Facts: HintMerger in pkg/kubelet/cm/topologymanager/policy.go, NUMADistances in 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 
@@ -29,12 +28,12 @@ def merge_by_walking(lists: Lists, full: int, distances: Rows | None = None) -> 
     entries: list[list[tuple[int | None, bool]]] = [
         list(entry.listed()) if isinstance(entry, Hints) else [(None, entry.preferred)] for entry in lists
     ]
-    if math.prod(len(entry) for entry in entries) > MAX_STEPS:
-        raise KubeletPanicError(f"more than {MAX_STEPS} combinations of hints to walk before its distance table fails")
     sizes = [[mask.bit_count() for mask, _ in entry if mask is not None] for entry in entries]
     target = max((min(size) for size in sizes if size), default=0)
     best: Merged | None = None
-    for chosen in product(*entries):
+    for step, chosen in enumerate(product(*entries)):
+        if step == MAX_STEPS:
+            raise KubeletPanicError(f"more than {MAX_STEPS} combinations of hints to walk")
         masks = [mask for mask, _ in chosen if mask is not None]
         nodes = full
         for mask in masks:
