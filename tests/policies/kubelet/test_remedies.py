@@ -130,7 +130,13 @@ def applied(remedy: str, node: dict[str, Any], build: Build, machine: Machine, h
     elif remedy.startswith("ask for at most"):
         yield pod_totals(pod).keys() >= {remedy.split(" of ")[1].split(" in all")[0]}
     elif not remedy.startswith("nothing that was tried helps"):
-        yield from (hub.admit(smaller).admitted for smaller in changed(remedy, pod))
+        for smaller in changed(remedy, pod):
+            # Under a uid of its own: in its exact mode a pod that comes again has what its earlier self left over.
+            tried = msgspec.structs.replace(smaller, uid=f"{pod.uid}, {remedy}")
+            admitted = hub.admit(tried).admitted
+            if admitted:
+                hub.release(tried.uid)
+            yield admitted
 
 
 def changed(remedy: str, pod: Pod) -> Iterator[Pod]:
@@ -225,5 +231,3 @@ def test_every_remedy_is_true(exact: bool, seed: int, build: Build) -> None:
         for remedy in told:
             for holds in applied(remedy, node, build, machine, hub, pod):
                 assert holds, remedy
-                if pod.uid in hub.ledger.pods:
-                    hub.release(pod.uid)
