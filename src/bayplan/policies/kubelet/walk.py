@@ -26,11 +26,14 @@ Rows = Mapping[int, Sequence[int]]
 
 def merge_by_walking(lists: Lists, full: int, distances: Rows | None = None) -> Merged:
     """The merged hint. Raises `KubeletPanicError` where the kubelet runs past the end of its distance table."""
+    too_many = KubeletPanicError(f"more than {MAX_STEPS} combinations of hints to walk before its distance table fails")
+    if any(entry.steps_to_list > MAX_STEPS for entry in lists if isinstance(entry, Hints)):
+        raise too_many
     entries: list[list[tuple[int | None, bool]]] = [
         list(entry.listed()) if isinstance(entry, Hints) else [(None, entry.preferred)] for entry in lists
     ]
     if math.prod(len(entry) for entry in entries) > MAX_STEPS:
-        raise KubeletPanicError(f"more than {MAX_STEPS} combinations of hints to walk before its distance table fails")
+        raise too_many
     sizes = [[mask.bit_count() for mask, _ in entry if mask is not None] for entry in entries]
     target = max((min(size) for size in sizes if size), default=0)
     best: Merged | None = None
