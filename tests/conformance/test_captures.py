@@ -21,6 +21,7 @@ from bayplan.files import open_tree
 from bayplan.files.capture import capture
 from bayplan.idset import CpuSet
 from bayplan.machine import Machine, MemoryNode
+from bayplan.machine.check import check
 from bayplan.machine.counts import counts_line
 from bayplan.machine.sysfs import read
 from bayplan.machine.tree import Tree
@@ -276,6 +277,7 @@ class CountingTree:
 
 def check_sound(machine: Machine) -> None:
     """What every machine holds to, however its files contradict each other."""
+    assert check(machine) is machine
     cores = [cpu for core in machine.cores for cpu in core.cpus]
     assert sorted(cores) == list(machine.online)
     assert machine.online.isdisjoint(machine.offline)
