@@ -42,6 +42,8 @@ docs: setup
 
 bench: setup
 	$(BIN)/python benchmarks/admission.py
+	$(BIN)/python benchmarks/fleet.py
+	$(BIN)/python benchmarks/reading.py
 
 # Renews the locked versions. uv is used for this alone and need not be installed otherwise.
 lock:

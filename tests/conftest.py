@@ -1,8 +1,10 @@
-"""Where the data shared between projects is, and how skipped tests are held to account."""
+"""Where the data shared between projects is, how work is counted, and how skipped tests are held to account."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,31 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"shared data is absent: no folder {folder}; BAYPLAN_SHARED_DATA can name another")
     return folder
+
+
+@pytest.fixture(scope="session")
+def calls() -> Callable[[Callable[[], object]], int]:
+    """Counts the function calls, Python's and C's, that some work takes.
+
+    The same number on every machine, however busy, which seconds are not; those are for `benchmarks/reading.py`.
+    """
+
+    def count(work: Callable[[], object]) -> int:
+        number = 0
+
+        def event(frame: object, kind: str, argument: object) -> None:
+            nonlocal number
+            number += kind in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(event)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
+        return number
+
+    return count
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -188,26 +187,42 @@ def test_a_reader_that_goes_away_is_no_error(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_no_mess(tmp_path: Path) -> None:
-    many = "---\n".join(pod(f"p{i}", "100m") for i in range(20_000))
-    (tmp_path / "many.yaml").write_text(many)
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    pipe = tmp_path / "endless.yaml"
+    os.mkfifo(pipe)
     program = subprocess.Popen(
-        [PROGRAM, "plan", "many.yaml", "-m", "preset:gh200"],
+        [PROGRAM, "plan", pipe.name, "-m", "preset:gh200"],
         cwd=tmp_path,
-        env=environment,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(0.7)
-    program.send_signal(signal.SIGINT)
-    out, err = program.communicate(timeout=60)
+    with pipe.open("w"):  # is open once the program has opened it, and keeps it waiting
+        program.send_signal(signal.SIGINT)
+        out, err = program.communicate(timeout=60)
     assert program.returncode == 130
     assert err.strip() == "bayplan: interrupted"
     assert not out
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["many.yaml"]
+    assert [path.name for path in tmp_path.rglob("*")] == [pipe.name]
 
 
 def test_words_are_completed_in_the_shell(run: Run) -> None:
     said = run(_BAYPLAN_COMPLETE="bash_complete", COMP_WORDS="bayplan machine preset:dgx", COMP_CWORD="2")
     assert "preset:dgx-h100" in said.stdout
+
+
+@pytest.mark.parametrize("output", ["json", "yaml", "svg", "html"])
+def test_a_document_is_utf_8_whatever_the_locale_says(run: Run, tmp_path: Path, output: str) -> None:
+    named = pod("web", "1").replace("{name: web}", '{name: web, annotations: {city: "Köln · Zürich"}}')
+    (tmp_path / "web.yaml").write_text(named, encoding="utf-8")
+    plan = ("plan", "web.yaml", "-m", "preset:gh200", "-o", output)
+    ascii_only = run(*plan, PYTHONIOENCODING="ascii")
+    assert not ascii_only.stderr
+    assert ascii_only.stdout == run(*plan).stdout
+
+
+def test_a_drawing_for_a_terminal_without_the_letters_is_no_traceback(run: Run) -> None:
+    said = run("plan", WORKLOAD, "-m", "preset:gh200", PYTHONIOENCODING="ascii")
+    assert "Traceback" not in said.stderr
+    assert said.stdout.isascii()
+    assert run("explain", "no-such-pod", PYTHONIOENCODING="ascii").returncode == 2

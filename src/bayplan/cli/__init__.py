@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -12,6 +13,10 @@ def main() -> None:
     """The `bayplan` command: 0 all placed, 3 something refused, 2 bad input or usage, 130 interrupted."""
     from bayplan.errors import BayplanError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What the locale has no letters for is spelled out; a drawing must not end in a traceback.
+            stream.reconfigure(errors="backslashreplace")
     try:
         from bayplan.cli.app import run
 

@@ -13,7 +13,7 @@ import click
 from bayplan import __version__
 
 SHOW = "show"
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -33,7 +33,7 @@ class _Machine(click.Group):
     """`bayplan machine SOURCE` shows it: what is no command of the group is a source."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in CONTEXT["help_option_names"]):  # type: ignore[operator]
+        if not args or (args[0] not in self.commands and args[0] not in CONTEXT["help_option_names"]):
             args = [SHOW, *args]
         return super().parse_args(ctx, args)
 
@@ -84,8 +84,9 @@ def machine_show(
     Packages, dies, NUMA nodes, caches, cores, devices, distances.
     """
     from bayplan.cli import machine as command
+    from bayplan.cli.terminal import Look
 
-    return command.show(source, counts, output, command.Look.of(color, ascii_only, width))
+    return command.show(source, counts, output, Look.of(color, ascii_only, width))
 
 
 @machine.command("capture")
@@ -167,7 +168,7 @@ def plan(
     0 when all is placed, 3 when something is refused, 2 for bad input.
     """
     from bayplan.cli import plan as command
-    from bayplan.cli.machine import Look
+    from bayplan.cli.terminal import Look
 
     inputs = command.Inputs(manifests, machine, kubelet_config, cluster, hugepages, policy, mode, order, quiet)
     return command.plan(inputs, output, Look.of(color, ascii_only, width))

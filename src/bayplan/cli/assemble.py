@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,11 +27,9 @@ from bayplan.policies.kubelet.configuration import (
 from bayplan.policies.kubelet.notices import walking
 from bayplan.policies.kubelet.settings import StartError
 from bayplan.policies.policy import NodeSetup, Policy
+from bayplan.resources.decision import Notice
 from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.notes import Note
-
-if TYPE_CHECKING:
-    from bayplan.resources.decision import Notice
 
 
 class Assembly:
@@ -42,7 +39,7 @@ class Assembly:
         self._policy = policy
         self._hugepages = hugepages
         self._exact = exact
-        self._machines: dict[str, Machine] = {}
+        self._machines: dict[tuple[str, ...], Machine] = {}
         self._configurations: dict[str, ConfigurationFile] = {}
         self._policies: dict[tuple[object, ...], Policy] = {}
         resources = load_resources()
@@ -125,14 +122,12 @@ class Assembly:
 
     def _machine(self, source: str, hugepages: Sequence[str]) -> Machine:
         """The machine, with other huge pages if any are wished for."""
-        if source not in self._machines:
-            self._machines[source] = open_machine(source)
-        if not hugepages:
-            return self._machines[source]
-        key = " ".join([source, *hugepages])
+        bare, key = (source,), (source, *hugepages)
+        if bare not in self._machines:
+            self._machines[bare] = open_machine(source)
         if key not in self._machines:
             try:
-                self._machines[key] = with_hugepages(self._machines[source], hugepages)
+                self._machines[key] = with_hugepages(self._machines[bare], hugepages)
             except InputError as error:
                 raise error.within(source=source) from error
         return self._machines[key]

@@ -31,7 +31,7 @@ def keep(plan: Plan) -> str:
     path = place()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
             try:
                 file.write(plan_json(plan))
                 file.close()
@@ -50,7 +50,7 @@ def last_plan() -> Plan:
 
     path = place()
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("no last plan", source=str(path), expected="`bayplan plan` before, or a plan file") from error
     return read_plan(text, source=str(path))

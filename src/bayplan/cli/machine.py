@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-from typing import NamedTuple
 
 from bayplan.cli import OK
-
-MAX_WIDTH = 200
-
-
-class Look(NamedTuple):
-    """How to draw in the terminal."""
-
-    color: bool
-    unicode: bool
-    width: int
-
-    @staticmethod
-    def of(color: bool | None, ascii_only: bool, width: int | None) -> Look:
-        """What was asked for, and what the terminal and NO_COLOR (no-color.org) say where nothing was."""
-        terminal = sys.stdout.isatty()
-        if color is None:
-            color = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-        columns = width or min(shutil.get_terminal_size((100, 24)).columns, MAX_WIDTH)
-        return Look(color, not ascii_only and encoding.startswith("utf"), columns)
+from bayplan.cli.terminal import Look, write_document
 
 
 def show(source: str, counts: bool, output: str, look: Look) -> int:
@@ -40,17 +18,17 @@ def show(source: str, counts: bool, output: str, look: Look) -> int:
 
         print(counts_line(machine))
     elif output == "json":
-        from bayplan.machine import saved
+        from bayplan.report.document import machine_json
 
-        sys.stdout.write(saved.dump(machine).decode())
+        write_document(machine_json(machine))
     elif output == "yaml":
         from bayplan.report.document import machine_yaml
 
-        sys.stdout.write(machine_yaml(machine))
+        write_document(machine_yaml(machine))
     elif output == "svg":
         from bayplan.report import svg
 
-        sys.stdout.write(svg.draw_machine(machine))
+        write_document(svg.draw_machine(machine))
     else:
         from bayplan.report import text
 

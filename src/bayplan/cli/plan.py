@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from bayplan.cli import OK, REFUSED
-from bayplan.cli.machine import Look
+from bayplan.cli.terminal import Look, write_document
 from bayplan.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def plan(inputs: Inputs, output: str, look: Look) -> int:
     made, notes = make(inputs)
     if not inputs.quiet:
         _tell(notes)
-    sys.stdout.write(_written(made, output, look))
+    _write(made, output, look)
     kept = keep(made)
     if kept and not inputs.quiet:
         print(f"note: {kept}", file=sys.stderr)
@@ -77,22 +77,23 @@ def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
     return made, notes
 
 
-def _written(made: Plan, output: str, look: Look) -> str:
+def _write(made: Plan, output: str, look: Look) -> None:
     if output == "text":
         from bayplan.report import text
 
-        return text.draw_plan(made, width=look.width, color=look.color, unicode=look.unicode)
-    if output == "svg":
+        sys.stdout.write(text.draw_plan(made, width=look.width, color=look.color, unicode=look.unicode))
+    elif output == "svg":
         from bayplan.report import svg
 
-        return svg.draw_plan(made)
-    if output == "html":
+        write_document(svg.draw_plan(made))
+    elif output == "html":
         from bayplan.report import html
 
-        return html.page(made)
-    from bayplan.report import document
+        write_document(html.page(made))
+    else:
+        from bayplan.report import document
 
-    return document.plan_json(made) if output == "json" else document.plan_yaml(made)
+        write_document(document.plan_json(made) if output == "json" else document.plan_yaml(made))
 
 
 def _tell(notes: Iterable[Note]) -> None:

@@ -16,7 +16,7 @@ def reference() -> str:
 
 
 def _helps(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
-    context = click.Context(command, info_name=name, terminal_width=100, **CONTEXT)  # type: ignore[arg-type]
+    context = click.Context(command, info_name=name, terminal_width=100, **CONTEXT)
     yield name, command.get_help(context)
     if isinstance(command, click.Group):
         for inner in command.list_commands(context):

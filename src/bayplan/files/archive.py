@@ -184,6 +184,7 @@ def _open(path: str) -> Readable:
 def _members(stream: Readable) -> Iterator[tuple[str, str, tarfile.TarInfo, bytes | None]]:
     """(top folder, path below it, member, content of a small regular file) for what is worth keeping."""
     limited = _Limited(stream, MAX_UNPACKED_BYTES)
+    # typeshed wants more of a stream than the library uses, which is `read`.
     with tarfile.open(fileobj=limited, mode="r|", tarinfo=_StrictTarInfo) as archive:  # type: ignore[call-overload]
         for count, member in enumerate(archive, 1):
             archive.members.clear()  # it would remember every header

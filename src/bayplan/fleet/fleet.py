@@ -14,7 +14,7 @@ import msgspec
 
 from bayplan.errors import InputError
 from bayplan.fleet.daemons import daemon_pods
-from bayplan.fleet.filters import objections
+from bayplan.fleet.filters import Wishes, objections
 from bayplan.fleet.hub_states import HubStates, KnownRefusals
 from bayplan.fleet.kubelet_check import kubelet_refusal, missing_devices, missing_resources
 from bayplan.fleet.node import FleetNode
@@ -165,15 +165,18 @@ class Fleet:
             )
             for name in missing_devices(self.nodes[index], shape.needs)
         )
-        placement = self._bind(pod, shape, index, shape)
+        placement = self._bind(pod, shape, index, shape.wishes)
         if placement.decision is None or placement.node is None or not notices:
             return placement
         return _placed(pod, self.nodes[index], placement.decision, notices)
 
-    def _bind(self, pod: Pod, shape: Shape, index: int, labelled: Shape | None) -> Placement:
-        """Give the pod to one node without asking a scheduler. Its kubelet's managers speak first, as in a kubelet."""
+    def _bind(self, pod: Pod, shape: Shape, index: int, wishes: Wishes | None) -> Placement:
+        """Give the pod to one node without asking a scheduler; without `wishes`, labels and taints do not count.
+
+        Its kubelet's managers speak first, as in a kubelet.
+        """
         node = self.nodes[index]
-        objection = kubelet_refusal(node, shape.needs, labelled.wishes if labelled else None)
+        objection = kubelet_refusal(node, shape.needs, wishes)
         decision = self._ask(index, pod, shape)
         if decision.refusal is not None:
             return _refused_by(pod, node, self._advised(index, pod, shape, decision.refusal), decision)

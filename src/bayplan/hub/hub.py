@@ -41,9 +41,7 @@ class Hub:
     def admit(self, pod: Pod) -> Decision:
         """Grants for all containers of a pod, or a refusal; a refusal leaves every grant as it was."""
         if pod.uid in self.ledger.pods:
-            return self._refused(
-                pod, "AlreadyExists", f"pod {pod.full_name} is on this node already", "hub/one-of-each"
-            )
+            return _refused(pod, "AlreadyExists", f"pod {pod.full_name} is on this node already", "hub/one-of-each")
         return self._settle(pod, self.policy.admit(self.ledger.view, pod))
 
     def resize(self, pod: Pod) -> Decision:
@@ -103,18 +101,16 @@ class Hub:
         return pod
 
     def _settle(self, pod: Pod, proposal: Proposal) -> Decision:
-        decision = proposal.decision
-        trace = () if decision is None else decision.trace
+        trace = () if proposal.decision is None else proposal.decision.trace
         try:
-            _check_proposal(pod, proposal)
-            assert decision is not None
+            decision = _checked(pod, proposal)
             if decision.admitted:
                 self._commit(proposal, pod)
             elif proposal.tolerated:
                 # Such a policy answers as a system that may remember something of a pod that it refused.
                 self._commit(proposal, None)
         except ConflictError as conflict:
-            return self._refused(pod, "ResourceConflict", str(conflict), f"resource/{conflict.resource}", trace)
+            return _refused(pod, "ResourceConflict", str(conflict), f"resource/{conflict.resource}", trace)
         return decision
 
     def _commit(self, proposal: Proposal, pod: Pod | None) -> None:
@@ -164,12 +160,13 @@ class Hub:
             effects = plugin.effects(self.machine, grant, effects)
         return effects
 
-    def _refused(self, pod: Pod, reason: str, message: str, rule: str, trace: tuple[Choice, ...] = ()) -> Decision:
-        return Decision(pod=pod.uid, refusal=Refusal(reason=reason, message=message, rule=rule), trace=trace)
+
+def _refused(pod: Pod, reason: str, message: str, rule: str, trace: tuple[Choice, ...] = ()) -> Decision:
+    return Decision(pod=pod.uid, refusal=Refusal(reason=reason, message=message, rule=rule), trace=trace)
 
 
-def _check_proposal(pod: Pod, proposal: Proposal) -> None:
-    """Raise `ConflictError` unless there is an answer, and an answer yes has a grant for every container."""
+def _checked(pod: Pod, proposal: Proposal) -> Decision:
+    """The answer. Raises `ConflictError` if there is none, or if one that admits has no grant for a container."""
     decision = proposal.decision
     if decision is None:
         raise ConflictError("policy", pod.full_name, "the policy gave no answer")
@@ -180,3 +177,4 @@ def _check_proposal(pod: Pod, proposal: Proposal) -> None:
         raise ConflictError("policy", pod.full_name, "the policy answers with other grants than it would enter")
     if decision.admitted and [g.container for g in decision.grants] != [c.name for c in pod.all_containers]:
         raise ConflictError("policy", pod.full_name, "the policy's grants are not those of the pod's containers")
+    return decision

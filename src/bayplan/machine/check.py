@@ -1,4 +1,7 @@
-"""Is a Machine consistent? Every reader of foreign files ends with `check`, so that what decides need not ask again.
+"""Is a Machine consistent? So that what decides need not ask again.
+
+Readers of files that were written by people or other programs (`saved`, `preset`, `hwloc`) end with `check`; `sysfs`
+mends what the kernel contradicts itself in, and is held to these same rules by its tests.
 
 Held here: CPUs are partitioned by cores, cores lie inside their package and die, packages, dies and memory nodes are
 disjoint and online, ids are unique and ascending, distances are square, every reference leads somewhere, numbers

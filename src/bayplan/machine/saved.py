@@ -17,7 +17,7 @@ from bayplan.machine import document, model
 from bayplan.machine.check import check
 
 KIND = "Machine"
-_PARTS: dict[type, dict[str, type]] = {
+_PARTS: dict[type[msgspec.Struct], dict[str, type[msgspec.Struct]]] = {
     model.Machine: {
         "cores": model.Core,
         "packages": model.Package,
@@ -60,11 +60,11 @@ def from_document(values: dict[str, Any], *, source: str = "") -> model.Machine:
     return check(machine)
 
 
-def _refuse_unknown(value: object, kind: type, place: str, source: str) -> None:
+def _refuse_unknown(value: object, kind: type[msgspec.Struct], place: str, source: str) -> None:
     """A mistyped field must not be dropped in silence, and the types of the model accept any field."""
     if not isinstance(value, dict):
         return
-    known = kind.__struct_fields__  # type: ignore[attr-defined]
+    known = kind.__struct_fields__
     for name, part in value.items():
         inside = f"{place}.{name!s:.80}" if place else f"{name!s:.80}"
         if name not in known:

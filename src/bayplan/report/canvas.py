@@ -45,15 +45,14 @@ class Glyphs(NamedTuple):
     free: str
     reserved: str
     double: str
-    dot: str
     good: str
     bad: str
     warn: str
     dots: str
 
 
-UNICODE = Glyphs("╭", "╮", "╰", "╯", "─", "│", "·", "-", "#", "!", "·", "✓", "✗", "⚠", "…")
-ASCII = Glyphs("+", "+", "+", "+", "-", "|", ".", "-", "#", "!", "-", "ok", "x", "!", "..")
+UNICODE = Glyphs("╭", "╮", "╰", "╯", "─", "│", "·", "-", "#", "!", "✓", "✗", "⚠", "…")
+ASCII = Glyphs("+", "+", "+", "+", "-", "|", ".", "-", "#", "!", "ok", "x", "!", "..")
 
 
 class Block(NamedTuple):

@@ -87,8 +87,3 @@ def summary(plan: Plan) -> str:
     where = plural(len(plan.nodes), "node")
     said = f"{placed:,} of {plural(total, 'container')} placed ({pods}, {where})"
     return f"{said}, {total - placed:,} refused" if plan.refused else f"{said}, none refused"
-
-
-def counted(number: int) -> str:
-    """A number with separators."""
-    return f"{number:,}"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bayplan.fleet.plan import Placement, Plan
 from bayplan.report.canvas import Line, wrap
 from bayplan.report.plain import MESSAGE_LIMIT
-from bayplan.report.rows import Row, counted, placement_rows, refusals_by_kind
+from bayplan.report.rows import Row, placement_rows, refusals_by_kind
 from bayplan.report.table import Cell, natural_width, table
 from bayplan.report.text_boxes import Pen
 from bayplan.report.words import plural, refusal_numbers, spaced
@@ -121,7 +121,7 @@ def kind_lines(refused: Sequence[Placement], width: int, pen: Pen) -> list[Line]
     lines: list[Line] = [((f"{plural(len(refused), 'pod')} refused", "bad"),)]
     for refusal, pods in refusals_by_kind(refused):
         names = ", ".join(pen.safe(p.pod.full_name, 80) for p in pods[:_NAMES_SHOWN])
-        more = f" and {counted(len(pods) - _NAMES_SHOWN)} more" if len(pods) > _NAMES_SHOWN else ""
+        more = f" and {len(pods) - _NAMES_SHOWN:,} more" if len(pods) > _NAMES_SHOWN else ""
         lines += wrap(f"{plural(len(pods), 'pod')}: {names}{more}", width, first=f"  {pen.glyphs.bad} ", later="    ")
         lines += refusal_lines(refusal, width, pen)
     return lines

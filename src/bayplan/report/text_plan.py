@@ -13,7 +13,7 @@ from bayplan.fleet.plan import Placement, Plan, PlannedNode
 from bayplan.report.canvas import ASCII, UNICODE, Line, length, seat_style, trim, wrap
 from bayplan.report.layout import layout
 from bayplan.report.plain import MESSAGE_LIMIT
-from bayplan.report.rows import counted, summary
+from bayplan.report.rows import summary
 from bayplan.report.seating import DOUBLE, FREE, RESERVED, SHARED, Seat, Seating, by_node, seating
 from bayplan.report.table import table
 from bayplan.report.text_boxes import Pen, draw, seat_cell
@@ -110,7 +110,7 @@ def _legend(seats: Seating, width: int, pen: Pen) -> list[Line]:
             ((glyphs.reserved, "reserved"), (f" reserved for the system: CPUs {pen.safe(str(seats.reserved), 50)}", ""))
         )
     sharers = ", ".join(pen.safe(f"{pod}/{container}", 80) for pod, container in seats.sharers[:_NAMES_SHOWN])
-    more = f" and {counted(len(seats.sharers) - _NAMES_SHOWN)} more" if len(seats.sharers) > _NAMES_SHOWN else ""
+    more = f" and {len(seats.sharers) - _NAMES_SHOWN:,} more" if len(seats.sharers) > _NAMES_SHOWN else ""
     if seats.shared or sharers:
         pool = f"{glyphs.shared} shared pool, {plural(len(seats.shared), 'CPU')}"
         lines += wrap(f"{pool}: {sharers}{more}" if sharers else pool, width, later="  ")
@@ -182,11 +182,11 @@ def _warnings(plan: Plan, width: int, pen: Pen) -> list[Line]:
         if told[name] > _WARNINGS_SHOWN:
             continue
         names = ", ".join(pen.safe(place, 80) for place in where[:_NAMES_SHOWN])
-        more = f" and {counted(len(where) - _NAMES_SHOWN)} more" if len(where) > _NAMES_SHOWN else ""
+        more = f" and {len(where) - _NAMES_SHOWN:,} more" if len(where) > _NAMES_SHOWN else ""
         text = f"{pen.safe(name)}: {pen.safe(message, MESSAGE_LIMIT)}" + (f" ({names}{more})" if names else "")
         lines += wrap(text, width, first=f"{pen.glyphs.warn} ", style="warn")
     for name, count in told.items():
         if count > _WARNINGS_SHOWN:
-            text = f"{pen.safe(name)}: {counted(count - _WARNINGS_SHOWN)} more of this name; -o json has them all"
+            text = f"{pen.safe(name)}: {count - _WARNINGS_SHOWN:,} more of this name; -o json has them all"
             lines += wrap(text, width, first=f"{pen.glyphs.warn} ", style="warn")
     return lines

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,9 +97,8 @@ def _skip_space(text: str, position: int) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise InputError("key given twice", value=twice)
+        counts = Counter(key for key, _ in pairs)
+        raise InputError("key given twice", value=next(key for key, count in counts.items() if count > 1))
     return value
 
 

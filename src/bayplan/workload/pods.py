@@ -33,9 +33,6 @@ class PriorityClasses(msgspec.Struct, frozen=True):
     default: int = 0
 
 
-NO_CLASSES = PriorityClasses(BUILT_IN_PRIORITIES)
-
-
 class Identity(msgspec.Struct, frozen=True):
     """What an object is called. `base` is `generateName` where there is no `name` (then empty)."""
 

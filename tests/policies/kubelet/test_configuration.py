@@ -53,8 +53,6 @@ def test_an_empty_configuration_is_the_kubelets_defaults() -> None:
         reserved_system_cpus=None,
         eviction_hard=MemoryThreshold(bytes=100 * MIB),
         max_pods=110,
-        enforce_node_allocatable=("pods",),
-        cpu_cfs_quota=True,
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.policies.kubelet.hints import Cover, Hints, NoPreference, Sum, Up
 from bayplan.policies.kubelet.merge import merge, merge_single_node
+from bayplan.policies.kubelet.state import KubeletPanicError
 from bayplan.policies.kubelet.walk import merge_by_walking
 
 
@@ -75,3 +77,17 @@ def test_single_numa_node_wants_one_preferred_node_of_all(seed: int, count: int,
     else:
         walked = merge_by_walking(kept, full)
         assert merged == (None if walked.nodes == full else walked.nodes, walked.preferred)
+
+
+def test_a_walk_over_too_many_nodes_is_not_begun() -> None:
+    full = (1 << 64) - 1
+    wide = Hints(Up(full, [Sum([1] * 64, 1)]), preferred_size=1)
+    with pytest.raises(KubeletPanicError, match="more than 1000000 combinations"):
+        merge_by_walking([wide], full)
+
+
+def test_masks_that_stand_for_themselves_are_walked_however_many_nodes_they_span() -> None:
+    full = (1 << 64) - 1
+    fixed = Hints(None, [full, 0b11, 1 << 63], preferred_size=1)
+    assert fixed.listed() == [(1 << 63, True), (0b11, False), (full, False)]
+    assert merge_by_walking([fixed], full) == (1 << 63, True)

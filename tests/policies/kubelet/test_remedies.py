@@ -85,6 +85,13 @@ def test_too_many_devices(build: Build, two: Machine) -> None:
     )
 
 
+def test_a_request_for_a_million_million_devices_is_not_tried_one_by_one(build: Build, two: Machine) -> None:
+    hub = build.hub(two, nics=[0, 0, 0])
+    assert remedies(hub, build.guaranteed("a", 1, nics=10**12)) == (
+        f"container main: 3 instead of {10**12} example.com/nic would fit",
+    )
+
+
 def test_too_many_huge_pages(build: Build, two: Machine) -> None:
     hub = build.hub(two)
     pod = build.pod("a", build.container(huge=2000 * 2 * MIB))

@@ -97,8 +97,6 @@ class KubeletConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     feature_gates: dict[str, bool] = {}
     max_pods: int = DEFAULT_MAX_PODS
     pods_per_core: int = 0
-    enforce_node_allocatable: tuple[str, ...] = ("pods",)
-    cpu_cfs_quota: bool = True
 
     def reserved(self, resource: str) -> int:
         """What kube and system have reserved together; a set of reserved CPUs takes the place of both for cpu."""
@@ -159,6 +157,7 @@ def _check_header(fields: Fields, required: bool) -> None:
 def _read(fields: Fields, notes: Notes) -> KubeletConfiguration:
     notes.unknown_fields(fields.value, KNOWN, f"a {KIND}")
     check_types(fields)
+    _check_enforcement(fields)
     for name, message in _NOT_CONSIDERED.items():
         if fields.value.get(name):
             notes.add("not-considered", message)
@@ -177,8 +176,6 @@ def _read(fields: Fields, notes: Notes) -> KubeletConfiguration:
         feature_gates=_read_gates(fields.mapping("featureGates")),
         max_pods=fields.integer("maxPods", 0, INT32_MAX) or DEFAULT_MAX_PODS,
         pods_per_core=fields.integer("podsPerCore", 0, INT32_MAX) or 0,
-        enforce_node_allocatable=_read_enforcement(fields),
-        cpu_cfs_quota=fields.boolean("cpuCFSQuota", True),
     )
 
 
@@ -300,7 +297,8 @@ def _read_gates(gates: Fields) -> dict[str, bool]:
     return {name: gates.boolean(name) for name in gates.value}
 
 
-def _read_enforcement(fields: Fields) -> tuple[str, ...]:
+def _check_enforcement(fields: Fields) -> None:
+    """What is enforced does not bear on what containers get, but a wrong word would stop the kubelet."""
     absent = fields.value.get("enforceNodeAllocatable") is None
     given = ("pods",) if absent else fields.texts("enforceNodeAllocatable")
     for i, name in enumerate(given):
@@ -315,7 +313,6 @@ def _read_enforcement(fields: Fields) -> tuple[str, ...]:
     for group in (_KUBE, _SYSTEM):
         if group in given and f"{group}-compressible" in given:
             raise fields.error("enforceNodeAllocatable", f"both {group} and {group}-compressible", expected="one")
-    return given
 
 
 def _check_cgroups(fields: Fields, place: str, name: str) -> None:

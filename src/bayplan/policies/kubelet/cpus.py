@@ -7,6 +7,7 @@ and 6.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from bayplan.idset import CpuSet
 from bayplan.policies.kubelet.distributed import take_distributed
@@ -50,8 +51,7 @@ class CpuManager:
             _check_align_by_socket(settings, topology)
         self.reserved = self._reserve(settings, count)
         self.reserved_physical = topology.whole_cores(self.reserved)
-        self._node_totals = self._by_node(topology.all)
-        self._largest = _running(sorted(self._node_totals, reverse=True))
+        self._largest = list(accumulate(sorted(self._by_node(topology.all), reverse=True)))
 
     def start(self, state: State) -> None:
         """Fill an empty state, or check one that a kubelet finds at its start (`StartError`)."""
@@ -283,10 +283,3 @@ def _check_align_by_socket(settings: Settings, topology: CpuTopology) -> None:
         problem = "Align by socket is not compatible with hardware where number of sockets are more than number of NUMA"
     if problem:
         raise StartError("cpu", f"new static policy error: {problem}")
-
-
-def _running(values: Sequence[int]) -> list[int]:
-    totals: list[int] = []
-    for value in values:
-        totals.append((totals[-1] if totals else 0) + value)
-    return totals

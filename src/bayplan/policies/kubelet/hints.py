@@ -297,11 +297,18 @@ class Hints:
         nodes = (self.up.universe if self.up is not None else 0) | _union(m for m in self.fixed if m.bit_count() == 1)
         return Listed([(1 << i, True) for i in bits(nodes) if self.holds(1 << i) and self.prefers(1 << i)])
 
+    @property
+    def steps_to_list(self) -> int:
+        """How many masks `listed` looks at, which is an upper bound of how many there are in it."""
+        return len(self.fixed) if self.up is None else 1 << self.reach.bit_count()
+
     def listed(self) -> list[tuple[int, bool]]:
         """All hints, smallest sets first and then by the positions of their nodes, as the kubelet lists them.
 
-        Exponential in the number of nodes: for tests and for showing, never for deciding.
+        Exponential in the nodes of `up` (see `steps_to_list`): for where the kubelet's own walk matters, and for tests.
         """
+        if self.up is None:
+            return [(mask, self.prefers(mask)) for mask in sorted(set(self.fixed), key=_in_size_and_place)]
         nodes = list(bits(self.reach))
         masks = (_union(1 << i for i in chosen) for k in range(1, len(nodes) + 1) for chosen in combinations(nodes, k))
         return [(mask, self.prefers(mask)) for mask in masks if self.holds(mask)]
@@ -339,6 +346,10 @@ class NoPreference:
 
     def __init__(self, preferred: bool) -> None:
         self.preferred = preferred
+
+
+def _in_size_and_place(mask: int) -> tuple[int, tuple[int, ...]]:
+    return mask.bit_count(), tuple(bits(mask))
 
 
 def _union(masks: Iterator[int] | Sequence[int]) -> int:

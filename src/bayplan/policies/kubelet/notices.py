@@ -20,7 +20,6 @@ WRONG_SIZE = "kubelet-wrong-size"
 EMPTY_POOL = "kubelet-empty-pool"
 HANGS = "kubelet-hangs"
 PANICS = "kubelet-panics"
-NO_PREFERENCE = "kubelet-memory-no-preference"
 WALKS = "kubelet-walks-all-masks"
 
 MAX_WALKED_NODES = 10

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from bayplan.idset import bits
 from bayplan.policies.kubelet.topology import CpuTopology
 
@@ -20,37 +22,16 @@ class AllocationError(Exception):
     """No such CPUs; the text is the kubelet's."""
 
 
-class CpuOptions:
+class CpuOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The CPU manager's options that steer allocation (and hints), as booleans, plus `exact`."""
 
-    __slots__ = (
-        "align_by_socket",
-        "align_l3",
-        "distribute_nodes",
-        "exact",
-        "full_cores",
-        "spread_cores",
-        "strict_reservation",
-    )
-
-    def __init__(
-        self,
-        *,
-        full_cores: bool = False,
-        distribute_nodes: bool = False,
-        align_by_socket: bool = False,
-        spread_cores: bool = False,
-        strict_reservation: bool = False,
-        align_l3: bool = False,
-        exact: bool = True,
-    ) -> None:
-        self.full_cores = full_cores
-        self.distribute_nodes = distribute_nodes
-        self.align_by_socket = align_by_socket
-        self.spread_cores = spread_cores
-        self.strict_reservation = strict_reservation
-        self.align_l3 = align_l3
-        self.exact = exact
+    full_cores: bool = False
+    distribute_nodes: bool = False
+    align_by_socket: bool = False
+    spread_cores: bool = False
+    strict_reservation: bool = False
+    align_l3: bool = False
+    exact: bool = True
 
 
 def take_packed(

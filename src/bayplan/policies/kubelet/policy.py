@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from bayplan.idset import CpuSet
 from bayplan.machine import Machine
 from bayplan.policies.kubelet import notices, remedies
@@ -86,15 +88,7 @@ class KubeletPolicy:
         try:
             used = check_fit(self.allocatable, rest, pod)
         except AdmissionError as error:
-            message = error.message
-            refusal = Refusal(
-                reason="Deferred",
-                message=message,
-                rule="kubelet/resources",
-                resource=error.resource,
-                asked=error.asked,
-                free=error.free,
-            )
+            refusal = msgspec.structs.replace(_refusal(error, self.kubelet.settings.topology_policy), reason="Deferred")
             return self._proposal(memo, Decision(pod=pod.uid, refusal=refusal))
         state = memo.state.copy()
         state.pods[pod.uid] = pod

@@ -164,9 +164,11 @@ def _fewer_devices(trial: _Trial, pod: Pod, container: Request, name: str, count
             del devices[name]
         return _with(pod, container, msgspec.structs.replace(container, devices=devices))
 
-    for n in range(count - 1, -1, -1):
-        if trial.admits(with_devices(n)):
-            return f"container {container.name}: {n} instead of {count} {name} would fit"
+    # A request can be for millions; no more than there are can help.
+    there = len(trial.kubelet.device_manager.devices.get(name, ()))
+    best = _largest(min(count - 1, there), lambda n: trial.admits(with_devices(n)))
+    if best or trial.admits(with_devices(0)):
+        return f"container {container.name}: {best} instead of {count} {name} would fit"
     return ""
 
 

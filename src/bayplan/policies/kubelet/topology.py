@@ -143,13 +143,6 @@ class CpuTopology:
                 grown |= mask
         return grown
 
-    @property
-    def is_even(self) -> bool:
-        """Whether every core and every socket has the average size."""
-        return all(m.bit_count() == self.cpus_per_core for m in self.core_cpus.values()) and all(
-            m.bit_count() == self.cpus_per_socket for m in self.socket_cpus.values()
-        )
-
 
 def topology_of(machine: Machine) -> CpuTopology:
     """What cadvisor would tell the kubelet of this machine.

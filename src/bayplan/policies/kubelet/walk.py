@@ -25,6 +25,8 @@ Rows = Mapping[int, Sequence[int]]
 
 def merge_by_walking(lists: Lists, full: int, distances: Rows | None = None) -> Merged:
     """The merged hint. Raises `KubeletPanicError` where the kubelet runs past the end of its distance table."""
+    if any(entry.steps_to_list > MAX_STEPS for entry in lists if isinstance(entry, Hints)):
+        raise KubeletPanicError(f"more than {MAX_STEPS} hints to list before its distance table fails")
     entries: list[list[tuple[int | None, bool]]] = [
         list(entry.listed()) if isinstance(entry, Hints) else [(None, entry.preferred)] for entry in lists
     ]
