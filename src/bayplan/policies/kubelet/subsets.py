@@ -39,9 +39,9 @@ class Budget:
     def __init__(self, nodes: int) -> None:
         self.left = 50_000 if nodes <= WALKABLE else 1_000
 
-    def spend(self) -> bool:
+    def spend(self, cost: int = 1) -> bool:
         """Whether another branch may be looked at."""
-        self.left -= 1
+        self.left -= cost
         return self.left >= 0
 
 
@@ -166,6 +166,8 @@ class _Closest:
         budget: Budget,
     ) -> None:
         self._budget = budget
+        # With many nodes a branch is a matter of all their distances.
+        self._cost = 1 if len(optional) <= WALKABLE else 4
         self._optional = optional
         self._prefixes = _prefixes(optional)
         self._must = must
@@ -211,7 +213,7 @@ class _Closest:
         if wanted == 0:
             self._offer(chosen)
             return
-        if not self._budget.spend():
+        if not self._budget.spend(self._cost):
             return
         if left < wanted or not self._worth(left, chosen, wanted, so_far, gain):
             return
