@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -15,6 +16,7 @@ def main() -> None:
     try:
         from bayplan.cli.app import run
 
+        _never_unprintable()
         status = run(sys.argv[1:])
         sys.stdout.flush()
     except BayplanError as error:
@@ -28,3 +30,15 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = OK
     sys.exit(status)
+
+
+def utf8() -> None:
+    """Documents (JSON, YAML, SVG, HTML) are UTF-8 in every locale; the last two say so themselves."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+
+
+def _never_unprintable() -> None:
+    """What a terminal's encoding lacks is shown as a question mark: no reason to lose an answer."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")

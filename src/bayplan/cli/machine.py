@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import NamedTuple
 
-from bayplan.cli import OK
+from bayplan.cli import OK, utf8
 
 MAX_WIDTH = 200
 
@@ -35,6 +35,8 @@ def show(source: str, counts: bool, output: str, look: Look) -> int:
     from bayplan.files.source import open_machine
 
     machine = open_machine(source)
+    if output != "text":
+        utf8()
     if counts:
         from bayplan.machine.counts import counts_line
 
