@@ -109,6 +109,37 @@ def test_a_saved_plan_is_explained(run: Run, tmp_path: Path) -> None:
     assert "web-2" in run("explain", "p.json").stdout
 
 
+def test_what_one_machine_cannot_tell_of_nodes_is_noted(run: Run) -> None:
+    choosy = pod("a", "1").replace("spec:", "spec:\n  nodeSelector: {gpu: yes-please}")
+    said = run("plan", "-", "-m", "preset:gh200", stdin=choosy)
+    assert said.returncode == 0
+    assert "1 pod says which nodes are right (nodeSelector" in said.stderr
+    assert not run("plan", "-", "-m", "preset:gh200", "--quiet", stdin=choosy).stderr
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("{name: a, machine: preset:gh200, mode: loose}", "nodes[0].mode: unknown mode: 'loose'"),
+        ("{name: a, machine: gone.json}", "c.yaml: document 1: nodes[0]: node a: ./gone.json: cannot be read"),
+        (
+            "{name: a, machine: preset:gh200, devices: {x.com/d: [{id: d0, numaNodes: [77]}]}}",
+            "node a: devices[x.com/d]: device d0 is on NUMA nodes that gh200 lacks: '77' (expected 0-8)",
+        ),
+        ("{name: a, machine: preset:gh200}, {name: a, machine: preset:gh200}", "bayplan: ./c.yaml: document 1: nodes"),
+        (
+            "{name: a, machine: preset:gh200, kubeletConfig: {cpuManagerPolicy: static, reservedSystemCPUs: '500'}}",
+            "expected reservedSystemCPUs of CPUs that are online",
+        ),
+    ],
+)
+def test_a_wrong_node_is_named(run: Run, tmp_path: Path, entry: str, told: str) -> None:
+    (tmp_path / "c.yaml").write_text(f"apiVersion: bayplan.dev/v1alpha1\nkind: Cluster\nnodes: [{entry}]\n")
+    said = run("plan", "-", "-c", "./c.yaml", stdin=pod("a", "1"))
+    assert said.returncode == 2
+    assert told in said.stderr
+
+
 def test_a_captured_machine_is_planned_for_elsewhere(run: Run) -> None:
     assert run("machine", "capture", "here.tar.gz").returncode == 0
     assert run("machine", "sysfs:here.tar.gz", "--counts").stdout == run("machine", "--counts").stdout
@@ -116,6 +147,7 @@ def test_a_captured_machine_is_planned_for_elsewhere(run: Run) -> None:
     again = run("machine", "capture", "here.tar.gz")
     assert again.returncode == 2
     assert "here.tar.gz" in again.stderr
+    assert "--force" in again.stderr
 
 
 def test_a_saved_machine_is_the_machine(run: Run, tmp_path: Path) -> None:
@@ -143,6 +175,7 @@ def test_the_safe_mode_goes_where_the_kubelet_would_not_start(run: Run, tmp_path
     [
         (["plan", "gone.yaml"], "", "gone.yaml: cannot be read"),
         (["plan", "-"], "", "no pods"),
+        (["plan", "-"], pod("a", "1").replace("kind: Pod", "kind: pod"), "did you mean Pod?"),
         (["plan", "-"], "a: [", "line 2, column 1: not YAML"),
         (["plan", "-"], pod("a", "lots"), "limits.cpu"),
         (["plan", "-"], pod("a", "-1"), "limits.cpu"),
@@ -184,6 +217,28 @@ def test_a_reader_that_goes_away_is_no_error(run: Run, tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert not done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_poor_terminal_loses_no_answer(tmp_path: Path, encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "XDG_CACHE_HOME": str(tmp_path)}
+    for words in (
+        ["plan", "-", "-m", "preset:gh200"],
+        ["plan", "-", "-m", "preset:gh200", "-o", "html"],
+        ["plan", "-", "-m", "preset:gh200", "-o", "svg"],
+        ["machine", "presets"],
+        ["explain", "a"],
+    ):
+        done = subprocess.run(
+            [PROGRAM, *words],
+            input=pod("a", "1").encode(),
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        if "-o" in words:
+            assert "·" in done.stdout.decode("utf-8")
 
 
 def test_an_interrupt_leaves_no_mess(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Assembly:
             exact = {"exact": True, "safe": False}.get(spec.mode, self._exact)
             setup = NodeSetup(
                 configuration=configuration,
-                devices=_devices(spec),
+                devices=_devices(spec, machine),
                 allocatable={**node_allocatable(machine, configuration), **spec.allocatable},
                 exact=named is not None if exact is None else exact,
             )
@@ -91,7 +91,10 @@ class Assembly:
             problem = f"node {spec.name}: its kubelet would not start: {error}"
             raise InputError(problem, source=spec.source, expected=_help_for(error)) from error
         except InputError as error:
-            raise error.within(source=f"{spec.source}: node {spec.name}") from error
+            place = f"{spec.source}: node {spec.name}"
+            # An error in a file that the node names: both are needed to find it.
+            error.source = place if error.source in ("", place) else f"{place}: {error.source}"
+            raise
 
     def _node(
         self, name: str, machine: Machine, setup: NodeSetup, policy_name: str, spec: NodeSpec | None = None
@@ -159,7 +162,14 @@ def _beside(named: str, folder: str) -> str:
     return os.path.join(folder, named)
 
 
-def _devices(spec: NodeSpec) -> Mapping[str, tuple[DeviceUnit, ...]]:
+def _devices(spec: NodeSpec, machine: Machine) -> Mapping[str, tuple[DeviceUnit, ...]]:
+    """The devices that the file names. Raises `InputError` for one beside a NUMA node that the machine lacks."""
+    there = NodeSet(node.id for node in machine.nodes)
+    for name, units in spec.devices.items():
+        for unit in units:
+            if not unit.numa_nodes <= there:
+                problem = f"device {unit.id} is on NUMA nodes that {machine.name} lacks"
+                raise InputError(problem, place=f"devices[{name}]", value=str(unit.numa_nodes), expected=str(there))
     return {
         name: tuple(
             DeviceUnit(id=d.id, nodes=NodeSet(d.numa_nodes) if d.numa_nodes else None, healthy=d.healthy) for d in units
@@ -177,6 +187,14 @@ def _offered(policy: Policy) -> dict[str, int]:
 def _help_for(error: StartError) -> str:
     if "more than 8 NUMA" in error.message:
         return "topologyManagerPolicyOptions: max-allowable-numa-nodes at least as many, or --mode safe"
+    if "unknown CPU ID" in error.message:
+        return "reservedSystemCPUs of CPUs that are online on this machine"
+    if "Alpha-level Options not enabled" in error.message:
+        return "featureGates: {CPUManagerPolicyAlphaOptions: true}"
+    if "Beta-level Options not enabled" in error.message:
+        return "the feature gate CPUManagerPolicyBetaOptions not switched off"
+    if "unknown policy" in error.message:
+        return {"cpu": "none or static", "memory": "None or Static"}.get(error.stage, "another policy")
     if "reserved" in error.message and error.stage == "cpu":
         return "reservedSystemCPUs, or cpu in kubeReserved or systemReserved"
     if error.stage == "memory" and "total amount" in error.message:

@@ -14,12 +14,16 @@ from bayplan.errors import InputError
 from bayplan.fleet.plan import Plan
 
 MAX_PODS = 2_000
+NO_HOME = "this user has no home folder; set XDG_CACHE_HOME"
 
 
-def place() -> Path:
-    """Where the last plan is kept."""
+def place() -> Path | None:
+    """Where the last plan is kept; nowhere for a user without a home, like the numbered ones in a container."""
     cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "bayplan" / "last-plan.json"
+    try:
+        return (Path(cache) if cache else Path.home() / ".cache") / "bayplan" / "last-plan.json"
+    except RuntimeError:  # no HOME, and nobody of this user id in the password database
+        return None
 
 
 def keep(plan: Plan) -> str:
@@ -29,6 +33,8 @@ def keep(plan: Plan) -> str:
     if len(plan.placements) > MAX_PODS:
         return ""
     path = place()
+    if path is None:
+        return f"the plan is not kept for `bayplan explain`: {NO_HOME}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
@@ -49,6 +55,8 @@ def last_plan() -> Plan:
     from bayplan.report.document import read_plan
 
     path = place()
+    if path is None:
+        raise InputError(f"no last plan: {NO_HOME}", expected="a plan file")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bayplan.fleet.plan import Plan
+    from bayplan.workload.model import Pod
     from bayplan.workload.notes import Note
 
 MANY = 500
@@ -55,7 +56,6 @@ def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
     from bayplan.files.documents import open_documents
     from bayplan.fleet.fleet import Fleet
     from bayplan.workload import manifests
-    from bayplan.workload.notes import Note
 
     exact = {None: None, "exact": True, "safe": False}[inputs.mode]
     assembly = Assembly(inputs.policy, exact, inputs.hugepages)
@@ -65,16 +65,41 @@ def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
         nodes = assembly.cluster(inputs.cluster, inputs.machine or "", inputs.kubelet_config)
     workload = manifests.read(open_documents(inputs.manifests))
     if not workload.pods:
-        raise InputError("no pods", source=", ".join(inputs.manifests), expected="Pods or objects that make them")
+        raise _no_pods(inputs.manifests, workload.notes)
     fleet = Fleet(nodes, scheduler=inputs.cluster is not None, pack=inputs.order == "pack")
     with _progress(len(workload.pods), quiet=inputs.quiet) as advance:
         made = fleet.place_all(workload.pods, advance)
     notes = [*workload.notes, *assembly.notes]
-    elsewhere = sum(1 for pod in workload.pods if pod.node_name and inputs.cluster is None)
-    if elsewhere:
-        message = f"{elsewhere} pods name a node (spec.nodeName); they are planned on this machine all the same"
-        notes.append(Note(name="node-name-not-considered", message=message))
+    if inputs.cluster is None:
+        notes += _not_considered(workload.pods)
     return made, notes
+
+
+def _no_pods(manifests: Sequence[str], notes: Sequence[Note]) -> InputError:
+    """There is nothing to plan; why not is what the reader noticed."""
+    why = f"; {notes[0]}" if notes else ""
+    more = f" (and {len(notes) - 1} more notes)" if len(notes) > 1 else ""
+    return InputError(
+        f"no pods{why}{more}",
+        source="" if notes else ", ".join(manifests),
+        expected="Pods or objects that make them",
+    )
+
+
+def _not_considered(pods: Sequence[Pod]) -> Iterator[Note]:
+    """One machine without a cluster has no name, no labels and no taints, so what pods say of nodes has no meaning."""
+    from bayplan.workload.notes import Note
+
+    named = sum(1 for pod in pods if pod.node_name)
+    choosy = sum(1 for pod in pods if pod.node_selector or pod.node_terms is not None)
+    for name, count, field in (
+        ("node-name-not-considered", named, "spec.nodeName"),
+        ("node-selector-not-considered", choosy, "nodeSelector, required node affinity"),
+    ):
+        if count:
+            says, are = ("1 pod says", "is") if count == 1 else (f"{count} pods say", "are")
+            message = f"{says} which nodes are right ({field}) and {are} planned on this machine all the same"
+            yield Note(name=name, message=message)
 
 
 def _write(made: Plan, output: str, look: Look) -> None:

@@ -28,7 +28,7 @@ def capture(root: str | os.PathLike[str], out_path: str | os.PathLike[str], *, o
     """
     out = Path(out_path)
     if not overwrite and os.path.lexists(out):
-        raise InputError("exists already", source=str(out), expected="a new file, or leave to overwrite it")
+        raise InputError("exists already", source=str(out), expected="a new file, or --force to replace it")
     recorder = Recorder(open_tree(root))
     machine = read(recorder, source=str(root))
     try:
@@ -117,7 +117,7 @@ def _write(out: Path, content: bytes, *, overwrite: bool) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         if not overwrite and os.path.lexists(out):
-            raise InputError("exists already", source=str(out), expected="a new file, or leave to overwrite it")
+            raise InputError("exists already", source=str(out), expected="a new file, or --force to replace it")
         partial.replace(out)
     finally:
         partial.unlink(missing_ok=True)

@@ -43,6 +43,7 @@ API_VERSION = "bayplan.dev/v1alpha1"
 MACHINE_ANNOTATION = "bayplan.dev/machine"
 KUBELET_ANNOTATION = "bayplan.dev/kubelet-config"
 MAX_NODES = 100_000
+MODES = ("", "exact", "safe")
 _CLUSTER_FIELDS = frozenset({"apiVersion", "kind", "metadata", "nodes", "defaultMachine"})
 _NODE_FIELDS = frozenset(
     {
@@ -113,10 +114,10 @@ def read_cluster(documents: Iterable[Document], default_machine: str = "") -> tu
 def _add(nodes: dict[str, NodeSpec], node: NodeSpec) -> None:
     if node.name in nodes:
         raise InputError(
-            f"two nodes called {node.name}", place=node.source, expected=f"one; also in {nodes[node.name].source}"
+            f"two nodes called {node.name}", source=node.source, expected=f"one; also in {nodes[node.name].source}"
         )
     if len(nodes) >= MAX_NODES:
-        raise InputError("too many nodes", place=node.source, expected=f"at most {MAX_NODES}")
+        raise InputError("too many nodes", source=node.source, expected=f"at most {MAX_NODES}")
     nodes[node.name] = node
 
 
@@ -175,6 +176,8 @@ def _read_entry(entry: Fields, source: str, place: str, default_machine: str) ->
     if not machine:
         raise entry.error("machine", "missing", expected="like preset:epyc-9654-nps4, or the path of a machine file")
     count = entry.integer("count", 0, MAX_NODES)
+    if entry.text("mode") not in MODES:
+        raise entry.error("mode", "unknown mode", value=entry.text("mode"), expected="exact or safe")
     labels = read_labels(entry)
     model = NodeSpec(
         name=name,
@@ -211,7 +214,7 @@ def _read_real_node(fields: Fields, where: str, default_machine: str) -> NodeSpe
         raise annotations.error(
             MACHINE_ANNOTATION,
             f"missing, and a Node does not tell its hardware (node {name})",
-            expected="the annotation, like preset:dgx-h100, or a default machine",
+            expected="the annotation, like preset:dgx-h100, or --machine for all nodes",
         )
     return NodeSpec(
         name=name,

@@ -124,7 +124,8 @@ def _said(row: Row) -> str:
     name = f"{plain(row.container)}{' (init, gives it back before the application starts)' if row.passing else ''}"
     parts = [f"the CPUs {spaced(row.exclusive)} for itself"] if row.exclusive else []
     parts += ["the shared CPUs"] if row.shared else []
-    parts += [f"memory from node {spaced(row.memory_nodes)}"] if row.memory_nodes else []
+    many = "nodes" if "," in row.memory_nodes or "-" in row.memory_nodes else "node"
+    parts += [f"memory from {many} {spaced(row.memory_nodes)}"] if row.memory_nodes else []
     parts += [row.hugepages] if row.hugepages else []
     parts += [plain(row.devices, MESSAGE_LIMIT)] if row.devices else []
     return f"{name} has {', '.join(parts) or 'nothing of its own'}"

@@ -21,7 +21,7 @@ from bayplan.workload.documents import Document
 from bayplan.workload.fields import Fields, wrong_type
 from bayplan.workload.known_fields import POD_FIELDS
 from bayplan.workload.model import Pod
-from bayplan.workload.notes import Note, Notes
+from bayplan.workload.notes import Note, Notes, nearest
 from bayplan.workload.pods import (
     BUILT_IN_PRIORITIES,
     PriorityClasses,
@@ -173,7 +173,8 @@ def _placed(error: InputError, source: str, title: str) -> InputError:
 def _read_object(obj: _Object, classes: PriorityClasses, notes: Notes) -> _Read | None:
     if obj.group not in GROUPS.get(obj.kind, ()):
         group = f" ({_printable(obj.group)})" if obj.group else ""
-        notes.add("kind-skipped", f"{_printable(obj.kind)}{group} makes no pods and is skipped")
+        hint = "" if obj.kind in GROUPS else nearest(obj.kind, GROUPS)
+        notes.add("kind-skipped", f"{_printable(obj.kind)}{group} makes no pods and is skipped{hint}")
         return None
     if obj.kind == "PriorityClass":
         return None
