@@ -240,9 +240,12 @@ def apart_within_pod(grants: tuple[Grant, ...]) -> bool:
 
 
 def picture(hub: Hub) -> dict[str, Any]:
-    """All of a ledger, the policy's memory included, but for what init containers of the last pod had left over."""
+    """All of a ledger, the policy's memory included, but for what a kubelet forgets when it restarts.
+
+    That is what init containers of the last pod had left over, and which containers it has seen start.
+    """
     contents = hub.ledger.contents
-    passing = ("reusable_cpus", "reusable_memory", "reusable_devices")
+    passing = ("reusable_cpus", "reusable_memory", "reusable_devices", "started")
     state = contents.memo.state
     return {
         "pods": contents.pods,

@@ -82,7 +82,7 @@ def test_single_numa_node_wants_one_preferred_node_of_all(seed: int, count: int,
 def test_a_walk_over_too_many_nodes_is_not_begun() -> None:
     full = (1 << 64) - 1
     wide = Hints(Up(full, [Sum([1] * 64, 1)]), preferred_size=1)
-    with pytest.raises(KubeletPanicError, match="more than 1000000 combinations"):
+    with pytest.raises(KubeletPanicError, match="more than 1000000 hints"):
         merge_by_walking([wide], full)
 
 
