@@ -119,6 +119,27 @@ class TestPoliciesAtRestart:
         assert caught.value.stage == stage
 
 
+class TestAllCpusGivenOut:
+    """With `strict-cpu-reservation` nothing may be left to share; a kubelet does not start again after that."""
+
+    def full(self, *, exact: bool) -> Kubelet:
+        options = {"strict-cpu-reservation": "true"}
+        settings = Settings(cpu_policy="static", cpu_options=options, reserved_cpu_milli=7000)
+        return Kubelet(two_nodes(), settings, exact=exact)
+
+    def test_the_kubelet_refuses_its_own_state(self) -> None:
+        kubelet = self.full(exact=True)
+        state = kubelet.admit(kubelet.start(), pod("p", request("c", GIB))).state
+        with pytest.raises(StartError, match="default cpuset cannot be empty"):
+            kubelet.start(state)
+
+    def test_bayplan_goes_on(self) -> None:
+        kubelet = self.full(exact=False)
+        state = kubelet.admit(kubelet.start(), pod("p", request("c", GIB))).state
+        assert state.shared == 0
+        assert kubelet.start(state).assigned == state.assigned
+
+
 class TestMemory:
     def test_less_memory_than_is_reserved_counts_as_nearly_endless(self) -> None:
         seen = two_nodes(SeenNode(id=0, memory_bytes=GIB), SeenNode(id=1, memory_bytes=4 * GIB))

@@ -60,7 +60,7 @@ class CpuManager:
             state.shared = everything
             return
         known = everything & ~self.reserved if self.options.strict_reservation else everything
-        if not state.shared:
+        if not state.shared and (self.options.exact or not state.assigned):
             if state.assigned:
                 raise StartError("cpu-start", "default cpuset cannot be empty")
             state.shared = known
