@@ -104,7 +104,7 @@ def machine_show(
 def machine_capture(out: str, root: str, force: bool) -> int:
     """Write what is needed to plan for this machine elsewhere to OUT, a .tar.gz.
 
-    No serial numbers, no addresses.
+    No serial numbers, host names or network addresses.
     """
     from bayplan.cli import machine as command
 
