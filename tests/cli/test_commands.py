@@ -281,3 +281,36 @@ def test_a_drawing_for_a_terminal_without_the_letters_is_no_traceback(run: Run) 
     assert "Traceback" not in said.stderr
     assert said.stdout.isascii()
     assert run("explain", "no-such-pod", PYTHONIOENCODING="ascii").returncode == 2
+
+
+@pytest.mark.parametrize("words", ["bayplan plan ", "bayplan plan -k k", "bayplan machine ./m", "bayplan explain p"])
+def test_files_are_completed_in_the_shell(run: Run, words: str) -> None:
+    at = str(len(words.split(" ")) - 1)
+    assert run(_BAYPLAN_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=at).stdout.startswith("file,")
+
+
+@pytest.mark.parametrize("option", ["-m", "-k", "-c"])
+def test_an_empty_name_is_not_something_else(run: Run, option: str) -> None:
+    said = run("plan", "-", option, "", stdin=pod("a", "100m"))
+    assert said.returncode == 2
+    assert "empty name" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "told"),
+    [(">/dev/full", 2, "No space left on device"), (">&-", 0, ""), ("2>&-", 0, ""), ("<&-", 2, "no pods")],
+)
+def test_streams_that_are_closed_or_full(tmp_path: Path, how: str, status: int, told: str) -> None:
+    (tmp_path / "a.yaml").write_text(pod("a", "1"))
+    what = "-" if how == "<&-" else "a.yaml"
+    done = subprocess.run(
+        ["sh", "-c", f"{PROGRAM} plan {what} -m preset:gh200 {how}"],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr

@@ -6,14 +6,19 @@ click rather than typer: typer brings pydantic along, which alone costs a fifth 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from bayplan import __version__
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 SHOW = "show"
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+FILE = click.Path()
+"""For the shell, which then completes names of files; what is wrong with one is said where it is opened."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -38,10 +43,14 @@ class _Machine(click.Group):
         return super().parse_args(ctx, args)
 
 
-def _presets(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+def _presets(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The presets that begin so; where none does, it is a file."""
+    from click.shell_completion import CompletionItem
+
     from bayplan.files.presets import preset_names
 
-    return [name for name in (f"preset:{p}" for p in preset_names()) if name.startswith(incomplete)]
+    names = [CompletionItem(name) for name in (f"preset:{p}" for p in preset_names()) if name.startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
 
 
 def _drawing(command: F) -> F:
@@ -90,13 +99,13 @@ def machine_show(
 
 
 @machine.command("capture")
-@click.argument("out")
-@click.option("--root", default="/", show_default=True, help="The root folder of the machine's file system.")
+@click.argument("out", type=FILE)
+@click.option("--root", type=FILE, default="/", show_default=True, help="The root folder of the machine's file system.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 def machine_capture(out: str, root: str, force: bool) -> int:
     """Write what is needed to plan for this machine elsewhere to OUT, a .tar.gz.
 
-    No serial numbers, no addresses.
+    No serial numbers, host names or network addresses.
     """
     from bayplan.cli import machine as command
 
@@ -112,12 +121,12 @@ def machine_presets() -> int:
 
 
 @bayplan.command()
-@click.argument("manifests", nargs=-1, required=True, metavar="MANIFEST...")
+@click.argument("manifests", type=FILE, nargs=-1, required=True, metavar="MANIFEST...")
 @click.option(
     "--machine", "-m", metavar="SOURCE", shell_complete=_presets, help="The machine: as for `bayplan machine`."
 )
-@click.option("--kubelet-config", "-k", metavar="FILE", help="A KubeletConfiguration for the machine.")
-@click.option("--cluster", "-c", metavar="FILE", help="A cluster file, or `kubectl get nodes -o yaml`.")
+@click.option("--kubelet-config", "-k", type=FILE, metavar="FILE", help="A KubeletConfiguration for the machine.")
+@click.option("--cluster", "-c", type=FILE, metavar="FILE", help="A cluster file, or `kubectl get nodes -o yaml`.")
 @click.option(
     "--hugepages",
     multiple=True,
@@ -175,7 +184,7 @@ def plan(
 
 
 @bayplan.command()
-@click.argument("what", nargs=-1, required=True, metavar="[PLANFILE] [NAME]")
+@click.argument("what", type=FILE, nargs=-1, required=True, metavar="[PLANFILE] [NAME]")
 def explain(what: tuple[str, ...]) -> int:
     """Say why a pod went where it went, or nowhere: the trace in words.
 

@@ -58,6 +58,7 @@ def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
     from bayplan.workload import manifests
 
     exact = {None: None, "exact": True, "safe": False}[inputs.mode]
+    _nothing_empty(inputs)
     assembly = Assembly(inputs.policy, exact, inputs.hugepages)
     if inputs.cluster is None:
         nodes = [assembly.single(inputs.machine or "live", inputs.kubelet_config)]
@@ -73,6 +74,14 @@ def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
     if inputs.cluster is None:
         notes += _not_considered(workload.pods)
     return made, notes
+
+
+def _nothing_empty(inputs: Inputs) -> None:
+    """An empty name is most often a shell variable that is not set; it must not mean something else."""
+    given = [("--machine", inputs.machine), ("--kubelet-config", inputs.kubelet_config), ("--cluster", inputs.cluster)]
+    for what, name in [*given, *(("MANIFEST", name) for name in inputs.manifests)]:
+        if name == "":
+            raise InputError("empty name", source=what, expected="a name, or to leave it out")
 
 
 def _no_pods(manifests: Sequence[str], notes: Sequence[Note]) -> InputError:

@@ -37,7 +37,7 @@ class Budget:
     __slots__ = ("left",)
 
     def __init__(self, nodes: int) -> None:
-        self.left = 50_000 if nodes <= WALKABLE else 1_000
+        self.left = 50_000 if nodes <= WALKABLE else 10_000
 
     def spend(self, cost: int = 1) -> bool:
         """Whether another branch may be looked at."""
