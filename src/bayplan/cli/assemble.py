@@ -14,7 +14,7 @@ from bayplan.files.source import open_machine
 from bayplan.fleet.cluster_file import InlineConfiguration, NodeSpec, read_cluster
 from bayplan.fleet.node import FleetNode
 from bayplan.hub.hub import Hub
-from bayplan.idset import NodeSet, encode_idset
+from bayplan.idset import encode_idset
 from bayplan.machine import Machine
 from bayplan.machine.hugepages import with_hugepages
 from bayplan.policies.kubelet.allocatable import node_allocatable
@@ -82,7 +82,7 @@ class Assembly:
             exact = {"exact": True, "safe": False}.get(spec.mode, self._exact)
             setup = NodeSetup(
                 configuration=configuration,
-                devices=_devices(spec),
+                devices=spec.devices,
                 allocatable={**node_allocatable(machine, configuration), **spec.allocatable},
                 exact=named is not None if exact is None else exact,
             )
@@ -157,15 +157,6 @@ def _beside(named: str, folder: str) -> str:
     if colon and kind in ("sysfs", "hwloc"):
         return f"{kind}:{os.path.join(folder, rest)}"
     return os.path.join(folder, named)
-
-
-def _devices(spec: NodeSpec) -> Mapping[str, tuple[DeviceUnit, ...]]:
-    return {
-        name: tuple(
-            DeviceUnit(id=d.id, nodes=NodeSet(d.numa_nodes) if d.numa_nodes else None, healthy=d.healthy) for d in units
-        )
-        for name, units in spec.devices.items()
-    }
 
 
 def _offered(policy: Policy) -> dict[str, int]:
