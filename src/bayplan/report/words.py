@@ -7,7 +7,7 @@ Foreign names are not made safe here: callers pass them through `plain`.
 from __future__ import annotations
 
 from bayplan.machine import Cache, Device, Machine, MemoryNode
-from bayplan.quantity import format_bytes
+from bayplan.quantity import HUGEPAGES, format_bytes, is_in_bytes
 from bayplan.resources.decision import Grant, Refusal
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -41,7 +41,7 @@ def amount(resource: str, count: int) -> str:
     """A number of some resource in the resource's own terms: `2 CPUs`, `4 GiB`, `3`."""
     if resource == "cpu":
         return f"{cpus(count)} CPUs" if count != 1000 else "1 CPU"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+    if is_in_bytes(resource):
         return size(count)
     return f"{count:,}"
 
@@ -90,8 +90,8 @@ def device_text(device: Device) -> str:
 
 def hugepages_of(grant: Grant) -> str:
     """`1 GiB of 2Mi on node 0`, one for each block of huge pages."""
-    blocks = [b for b in grant.memory if b.type.startswith("hugepages-")]
-    return ", ".join(f"{size(b.bytes)} of {b.type.removeprefix('hugepages-')} on {b.nodes}" for b in blocks)
+    blocks = [b for b in grant.memory if b.type.startswith(HUGEPAGES)]
+    return ", ".join(f"{size(b.bytes)} of {b.type.removeprefix(HUGEPAGES)} on {b.nodes}" for b in blocks)
 
 
 def devices_of(grant: Grant) -> str:
