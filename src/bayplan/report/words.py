@@ -6,6 +6,7 @@ Foreign names are not made safe here: callers pass them through `plain`.
 
 from __future__ import annotations
 
+from bayplan.fleet.plan import PlannedNode
 from bayplan.machine import Cache, Device, Machine, MemoryNode
 from bayplan.quantity import HUGEPAGES, format_bytes, is_in_bytes
 from bayplan.resources.decision import Grant, Refusal
@@ -44,6 +45,12 @@ def amount(resource: str, count: int) -> str:
     if is_in_bytes(resource):
         return size(count)
     return f"{count:,}"
+
+
+def used_of(node: PlannedNode, resource: str) -> str:
+    """`6 of 64 CPUs`: what the pods on a node request of a resource that it offers."""
+    used = amount(resource, node.used.get(resource, 0)).removesuffix(" CPUs")
+    return f"{used} of {amount(resource, node.allocatable[resource])}"
 
 
 def node_title(node: MemoryNode) -> str:
