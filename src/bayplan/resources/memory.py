@@ -164,11 +164,10 @@ def _way_to_room(
         if free[node] > 0:
             return way
         for group in demands:
-            if laid.get((group, node), 0) > 0:
-                for other in bits(group):
-                    if other in free and other not in seen:
-                        seen.add(other)
-                        ways.append([*way, (group, other)])
+            on = bits(group) if laid.get((group, node), 0) > 0 else ()
+            fresh = [other for other in on if other in free and other not in seen]
+            seen.update(fresh)
+            ways.extend([*way, (group, other)] for other in fresh)
     return None
 
 
