@@ -66,16 +66,12 @@ def format_bytes(count: int) -> str:
 
 
 def format_size(count: int) -> str:
-    """A byte count for people, three significant digits: `1.95 GiB`."""
-    for power, suffix in zip(range(6, 0, -1), _BINARY, strict=True):
-        unit = 1024**power
-        if abs(count) >= unit:
-            amount = count / unit
-            digits = 0 if amount >= 100 else 1 if amount >= 10 else 2
-            return (
-                f"{amount:.{digits}f}".rstrip("0").rstrip(".") + f" {suffix}B" if digits else f"{amount:.0f} {suffix}B"
-            )
-    return f"{count} B"
+    """A byte count for people, to three digits or so: `62.5 GiB`, `512 MiB`, `0 B`."""
+    amount, unit = float(count), 0
+    while abs(amount) >= 1023.5 and unit < len(_BINARY):
+        amount, unit = amount / 1024, unit + 1
+    text = f"{amount:.0f}" if abs(amount) >= 100 or amount == int(amount) else f"{amount:.1f}".removesuffix(".0")
+    return f"{text} {_BINARY[-unit]}B" if unit else f"{text} B"
 
 
 def hugepages_resource(page_bytes: int) -> str:
