@@ -41,13 +41,14 @@ class InputError(BayplanError):
     def within(self, *, source: str = "", place: str = "") -> InputError:
         """The same error seen from outside: `place` goes before the place it has, `source` fills an empty one."""
         joined = f"{place}{'' if self.place.startswith('[') or not self.place or not place else '.'}{self.place}"
-        error = type(self)(
-            self.problem,
-            source=self.source or source,
-            place=joined,
-            value=self.value,
-            expected=self.expected,
-        )
+        return self._moved(self.source or source, joined)
+
+    def in_document(self, *, source: str, document: str) -> InputError:
+        """The same error seen from outside a document of `source`: `document 2 (Pod default/web): spec: problem`."""
+        return self._moved(source, f"{document}: {self.place}" if self.place else document)
+
+    def _moved(self, source: str, place: str) -> InputError:
+        error = type(self)(self.problem, source=source, place=place, value=self.value, expected=self.expected)
         error.__cause__ = self.__cause__
         return error
 

@@ -1,4 +1,4 @@
-"""Kubernetes quantities: `1500m`, `1.5`, `2Gi`, `1e3`.
+"""Kubernetes quantities, `1500m`, `1.5`, `2Gi`, `1e3`, and of which resources they are bytes.
 
 Grammar and rounding as in k8s.io/apimachinery/pkg/api/resource/quantity.go: a request is rounded up, to a whole
 millicore for CPU (`MilliValue`) and to a whole byte or piece otherwise (`Value`). Numbers that do not fit in 63 bits
@@ -15,6 +15,7 @@ from fractions import Fraction
 from bayplan.errors import InputError
 
 LARGEST = 2**63 - 1
+HUGEPAGES = "hugepages-"
 _GRAMMAR = re.compile(
     r"([+-]?)(\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII
 )
@@ -65,16 +66,22 @@ def format_bytes(count: int) -> str:
 
 
 def format_size(count: int) -> str:
-    """A byte count for people, three significant digits: `1.95 GiB`."""
-    for power, suffix in zip(range(6, 0, -1), _BINARY, strict=True):
-        unit = 1024**power
-        if abs(count) >= unit:
-            amount = count / unit
-            digits = 0 if amount >= 100 else 1 if amount >= 10 else 2
-            return (
-                f"{amount:.{digits}f}".rstrip("0").rstrip(".") + f" {suffix}B" if digits else f"{amount:.0f} {suffix}B"
-            )
-    return f"{count} B"
+    """A byte count for people, to three digits or so: `62.5 GiB`, `512 MiB`, `0 B`."""
+    amount, unit = float(count), 0
+    while abs(amount) >= 1023.5 and unit < len(_BINARY):
+        amount, unit = amount / 1024, unit + 1
+    text = f"{amount:.0f}" if abs(amount) >= 100 or amount == int(amount) else f"{amount:.1f}".removesuffix(".0")
+    return f"{text} {_BINARY[-unit]}B" if unit else f"{text} B"
+
+
+def hugepages_resource(page_bytes: int) -> str:
+    """The resource under which huge pages of a size are counted, in bytes: `hugepages-2Mi`."""
+    return f"{HUGEPAGES}{format_bytes(page_bytes)}"
+
+
+def is_in_bytes(resource: str) -> bool:
+    """Whether amounts of a resource are bytes."""
+    return resource in ("memory", "ephemeral-storage") or resource.startswith(HUGEPAGES)
 
 
 def format_cpu(milli: int) -> str:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from bayplan.errors import InputError
 from bayplan.fleet.cluster_file import InlineConfiguration, NodeSpec, read_cluster
-from bayplan.fleet.node_fields import DeviceSpec, Taint
+from bayplan.fleet.node_fields import Taint
 from bayplan.idset import NodeSet
+from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.documents import Document, read_documents
 
 PRESET = "preset:dgx-h100"
@@ -80,9 +81,9 @@ nodes:
         unschedulable=True,
         devices={
             "nvidia.com/gpu": (
-                DeviceSpec(id="gpu-0", numa_nodes=NodeSet([0])),
-                DeviceSpec(id="gpu-1", numa_nodes=NodeSet([0, 1]), healthy=False),
-                DeviceSpec(id="x"),
+                DeviceUnit(id="gpu-0", nodes=NodeSet([0])),
+                DeviceUnit(id="gpu-1", nodes=NodeSet([0, 1]), healthy=False),
+                DeviceUnit(id="x"),
             )
         },
         allocatable={"cpu": 90_000, "memory": 700 * 2**30, "nvidia.com/gpu": 2},

@@ -14,7 +14,7 @@ from bayplan.files.source import open_machine
 from bayplan.fleet.cluster_file import InlineConfiguration, NodeSpec, read_cluster
 from bayplan.fleet.node import FleetNode
 from bayplan.hub.hub import Hub
-from bayplan.idset import NodeSet, encode_idset
+from bayplan.idset import encode_idset
 from bayplan.machine import Machine
 from bayplan.machine.hugepages import with_hugepages
 from bayplan.policies.kubelet.allocatable import node_allocatable
@@ -82,7 +82,7 @@ class Assembly:
             exact = {"exact": True, "safe": False}.get(spec.mode, self._exact)
             setup = NodeSetup(
                 configuration=configuration,
-                devices=_devices(spec, machine),
+                devices=_checked_devices(spec, machine),
                 allocatable={**node_allocatable(machine, configuration), **spec.allocatable},
                 exact=named is not None if exact is None else exact,
             )
@@ -162,20 +162,15 @@ def _beside(named: str, folder: str) -> str:
     return os.path.join(folder, named)
 
 
-def _devices(spec: NodeSpec, machine: Machine) -> Mapping[str, tuple[DeviceUnit, ...]]:
+def _checked_devices(spec: NodeSpec, machine: Machine) -> Mapping[str, tuple[DeviceUnit, ...]]:
     """The devices that the file names. Raises `InputError` for one beside a NUMA node that the machine lacks."""
-    there = NodeSet(node.id for node in machine.nodes)
     for name, units in spec.devices.items():
         for unit in units:
-            if not unit.numa_nodes <= there:
+            if unit.nodes is not None and not unit.nodes <= machine.all_nodes:
                 problem = f"device {unit.id} is on NUMA nodes that {machine.name} lacks"
-                raise InputError(problem, place=f"devices[{name}]", value=str(unit.numa_nodes), expected=str(there))
-    return {
-        name: tuple(
-            DeviceUnit(id=d.id, nodes=NodeSet(d.numa_nodes) if d.numa_nodes else None, healthy=d.healthy) for d in units
-        )
-        for name, units in spec.devices.items()
-    }
+                place, there = f"devices[{name}]", str(machine.all_nodes)
+                raise InputError(problem, place=place, value=str(unit.nodes), expected=there)
+    return spec.devices
 
 
 def _offered(policy: Policy) -> dict[str, int]:

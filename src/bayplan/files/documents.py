@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bayplan.errors import InputError
-from bayplan.workload.documents import Document, read_documents
+from bayplan.workload.documents import MAX_BYTES, Document, read_documents
 
 ENDINGS = (".yaml", ".yml", ".json")
 STDIN = "-"
-MAX_BYTES = 64 * 2**20
 MAX_FILES = 100_000
 
 

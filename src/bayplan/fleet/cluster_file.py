@@ -27,7 +27,6 @@ import msgspec
 
 from bayplan.errors import InputError
 from bayplan.fleet.node_fields import (
-    DeviceSpec,
     Taint,
     read_allocatable,
     read_devices,
@@ -35,11 +34,12 @@ from bayplan.fleet.node_fields import (
     read_taints,
     refuse_unknown,
 )
+from bayplan.machine.document import API_VERSION
+from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.documents import Document
 from bayplan.workload.fields import Fields, as_fields
 from bayplan.workload.names import check_subdomain
 
-API_VERSION = "bayplan.dev/v1alpha1"
 MACHINE_ANNOTATION = "bayplan.dev/machine"
 KUBELET_ANNOTATION = "bayplan.dev/kubelet-config"
 MAX_NODES = 100_000
@@ -87,7 +87,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     kubelet_config: str | InlineConfiguration | None = None
     policy: str = ""
     mode: str = ""
-    devices: dict[str, tuple[DeviceSpec, ...]] = {}
+    devices: dict[str, tuple[DeviceUnit, ...]] = {}
     hugepages: tuple[str, ...] = ()
     unschedulable: bool = False
     allocatable: dict[str, int] = {}
@@ -143,10 +143,7 @@ def _located(source: str, place: str, value: Any, default_machine: str) -> list[
         fields = as_fields(value, "")
         return _read_object(fields, f"{source}: {place}", source, place, default_machine)
     except InputError as error:
-        inner = f"{place}: {error.place}" if error.place else place
-        raise InputError(
-            error.problem, source=source, place=inner, value=error.value, expected=error.expected
-        ) from error
+        raise error.in_document(source=source, document=place) from error
 
 
 def _read_object(fields: Fields, where: str, source: str, place: str, default_machine: str) -> list[NodeSpec]:

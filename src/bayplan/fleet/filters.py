@@ -17,7 +17,7 @@ from bayplan.fleet.node import PODS, FleetNode
 from bayplan.fleet.node_fields import Taint
 from bayplan.fleet.pod_needs import PodNeeds
 from bayplan.fleet.selectors import node_meets, untolerated
-from bayplan.quantity import format_bytes, format_cpu
+from bayplan.quantity import format_bytes, format_cpu, is_in_bytes
 from bayplan.workload.model import Pod, Preference, Selector, Toleration
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -112,8 +112,7 @@ def quantity(resource: str, amount: int) -> str:
     """An amount as it is written in a manifest."""
     if resource == "cpu":
         return format_cpu(amount)
-    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    return format_bytes(amount) if in_bytes else str(amount)
+    return format_bytes(amount) if is_in_bytes(resource) else str(amount)
 
 
 def in_order(needs: PodNeeds) -> list[str]:

@@ -13,6 +13,7 @@ from bayplan.fleet.filters import UNMATCHED, Objection, Wishes, lacking, matches
 from bayplan.fleet.node import FleetNode
 from bayplan.fleet.pod_needs import PodNeeds
 from bayplan.fleet.selectors import untolerated
+from bayplan.quantity import HUGEPAGES
 from bayplan.resources.decision import Refusal
 
 _UNTOLERATED = "node(s) had taints that the pod didn't tolerate"
@@ -26,7 +27,7 @@ def missing_devices(node: FleetNode, needs: PodNeeds) -> list[str]:
 def missing_resources(node: FleetNode, needs: PodNeeds) -> list[str]:
     """The same, and the sizes of huge pages of which the node has no pool."""
     told = node.allocatable
-    pages = [name for name in needs.amounts if name.startswith("hugepages-") and told and name not in told]
+    pages = [name for name in needs.amounts if name.startswith(HUGEPAGES) and told and name not in told]
     return sorted([*missing_devices(node, needs), *pages])
 
 

@@ -13,6 +13,7 @@ from bayplan.fleet.plan import PlannedNode
 from bayplan.fleet.pod_needs import PodNeeds, pod_needs
 from bayplan.hub.hub import Hub
 from bayplan.idset import CpuSet
+from bayplan.quantity import HUGEPAGES
 from bayplan.resources.decision import Notice
 
 PODS = "pods"
@@ -78,7 +79,7 @@ class FleetNode:
 
     def offers(self, resource: str) -> int | None:
         """What pods may request of a resource in all; None: unlimited."""
-        untold = resource in MAY_BE_UNTOLD or (not self.allocatable and resource.startswith("hugepages-"))
+        untold = resource in MAY_BE_UNTOLD or (not self.allocatable and resource.startswith(HUGEPAGES))
         return self.allocatable.get(resource, None if untold else 0)
 
     def free(self, resource: str) -> int | None:

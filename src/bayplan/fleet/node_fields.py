@@ -11,6 +11,7 @@ import msgspec
 from bayplan.errors import InputError
 from bayplan.idset import MAX_ID, NodeSet
 from bayplan.quantity import parse_count, parse_cpu_milli
+from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.affinity import EFFECTS
 from bayplan.workload.fields import Fields, join, shown
 from bayplan.workload.names import check_label_value, check_qualified
@@ -26,14 +27,6 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     effect: str
     value: str = ""
-
-
-class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One device as its device plugin would tell of it. No NUMA nodes: it has no topology."""
-
-    id: str
-    numa_nodes: NodeSet = NodeSet()
-    healthy: bool = True
 
 
 def refuse_unknown(fields: Fields, known: frozenset[str]) -> None:
@@ -69,10 +62,10 @@ def read_taints(fields: Fields) -> tuple[Taint, ...]:
     return tuple(taints)
 
 
-def read_devices(fields: Fields) -> dict[str, tuple[DeviceSpec, ...]]:
+def read_devices(fields: Fields) -> dict[str, tuple[DeviceUnit, ...]]:
     """`devices`: resource name -> its devices, whose ids are each other's only once."""
     resources = fields.mapping("devices")
-    devices: dict[str, tuple[DeviceSpec, ...]] = {}
+    devices: dict[str, tuple[DeviceUnit, ...]] = {}
     for resource in resources.value:
         check_qualified(resource, resources.path)
         if "/" not in resource:
@@ -96,7 +89,7 @@ def read_allocatable(amounts: Fields) -> dict[str, int]:
     return allocatable
 
 
-def _read_device(entry: Fields, seen: set[str]) -> DeviceSpec:
+def _read_device(entry: Fields, seen: set[str]) -> DeviceUnit:
     refuse_unknown(entry, _DEVICE_FIELDS)
     name = entry.required_text("id")
     if name in seen:
@@ -104,7 +97,7 @@ def _read_device(entry: Fields, seen: set[str]) -> DeviceSpec:
     if len(name) > _LONGEST_ID or not name.isprintable():
         raise entry.error("id", "not a device id", value=name[:_LONGEST_ID], expected="printable text")
     seen.add(name)
-    return DeviceSpec(id=name, numa_nodes=_read_nodes(entry), healthy=entry.boolean("healthy", True))
+    return DeviceUnit(id=name, nodes=_read_nodes(entry) or None, healthy=entry.boolean("healthy", True))
 
 
 def _read_nodes(entry: Fields) -> NodeSet:

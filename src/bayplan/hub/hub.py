@@ -6,6 +6,7 @@ The policy proposes; every plugin has to be able to take what is proposed; only 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import msgspec
 
@@ -137,14 +138,13 @@ class Hub:
         self, holdings: Mapping[str, Holdings], grants: Mapping[str, tuple[Grant, ...]], *, tolerated: bool
     ) -> Mapping[str, Holdings]:
         new = dict(holdings)
-        for plugin in self.plugins:
-            for own in grants.values():
-                for grant in own:
-                    try:
-                        new[plugin.name] = plugin.take(self.machine, new[plugin.name], grant)
-                    except ConflictError:
-                        if not tolerated:
-                            raise
+        for plugin, own in product(self.plugins, grants.values()):
+            for grant in own:
+                try:
+                    new[plugin.name] = plugin.take(self.machine, new[plugin.name], grant)
+                except ConflictError:
+                    if not tolerated:
+                        raise
         return new
 
     def _give_back(self, holdings: Mapping[str, Holdings], grants: tuple[Grant, ...]) -> Mapping[str, Holdings]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from bayplan.errors import InputError
 from bayplan.idset import IdSet, decode_idset
 
-API_VERSION = "bayplan.dev/v1alpha1"
+API_VERSION: Final = "bayplan.dev/v1alpha1"
 MAX_TEXT_BYTES = 32 * 2**20
 MAX_YAML_BYTES = 2 * 2**20  # a person's file; reading YAML takes a hundred times as long as JSON
 MAX_DEPTH = 32

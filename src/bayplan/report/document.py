@@ -15,10 +15,9 @@ from bayplan.errors import InputError
 from bayplan.fleet.plan import Placement, Plan, PlannedNode
 from bayplan.idset import CpuSet, encode_idset
 from bayplan.machine import Machine
-from bayplan.machine.document import Limits, convert, parse, take_header
+from bayplan.machine.document import API_VERSION, Limits, convert, parse, take_header
 from bayplan.resources.decision import Notice
 
-API_VERSION: Literal["bayplan.dev/v1alpha1"] = "bayplan.dev/v1alpha1"
 # A plan of 100,000 pods stays below these; what is larger is no plan.
 PLAN_FILE = Limits(text_bytes=1 << 28, yaml_bytes=1 << 25, set_bytes=1 << 28)
 

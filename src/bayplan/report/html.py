@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from bayplan.fleet.plan import Placement, Plan, PlannedNode
 from bayplan.report.html_style import STYLE
 from bayplan.report.plain import MESSAGE_LIMIT
-from bayplan.report.rows import Row, placement_rows, refusals_by_kind, summary
+from bayplan.report.rows import Row, placement_rows, refusals_by_kind, summary, warnings_by_text
 from bayplan.report.seating import by_node
 from bayplan.report.svg import draw_node, drawn_nodes
 from bayplan.report.svg_marks import safe
-from bayplan.report.words import amount, plural, refusal_numbers, spaced
-from bayplan.resources.decision import Choice, Notice, Refusal
+from bayplan.report.words import plural, refusal_numbers, spaced, used_of
+from bayplan.resources.decision import Choice, Refusal
 
 # Above this many pods the page lists the refused ones and counts the rest; a browser is slow beyond it.
 MOST_ROWS = 5000
@@ -63,18 +63,12 @@ def _summary(plan: Plan) -> str:
 
 def _warnings(plan: Plan) -> str:
     """Each warning once, with how often and where first."""
-    places: dict[tuple[str, str], list[str]] = {}
-    found: list[tuple[Notice, str]] = [(notice, "") for notice in plan.warnings]
-    found += [(notice, node.name) for node in plan.nodes for notice in node.warnings]
-    found += [(n, p.pod.full_name) for p in plan.placements if p.decision for n in p.decision.warnings]
-    for notice, place in found:
-        places.setdefault((notice.name, notice.message), []).append(place)
+    places = warnings_by_text(plan)
     if not places:
         return ""
     items = []
     for (name, message), where in places.items():
-        named = [place for place in where if place]
-        at = f' <span class="faint">({_listed(named)})</span>' if named else ""
+        at = f' <span class="faint">({_listed(where)})</span>' if where else ""
         items.append(f"<li><b>{safe(name)}</b>: {safe(message, MESSAGE_LIMIT)}{at}</li>")
     return f'<section class="note" aria-label="Warnings"><h2>Warnings</h2><ul>{"".join(items)}</ul></section>'
 
@@ -175,7 +169,7 @@ def _meter(node: PlannedNode, resource: str) -> str:
         return ""
     used, of = node.used.get(resource, 0), node.allocatable[resource]
     share = min(max(used / of, 0.0), 1.0) * 100 if of > 0 else 0.0
-    text = f"{amount(resource, used).removesuffix(' CPUs')} of {amount(resource, of)}"
+    text = used_of(node, resource)
     return f'<span class="bar"><i style="width:{share:.0f}%"></i></span> {safe(text)}'
 
 

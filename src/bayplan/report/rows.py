@@ -12,7 +12,7 @@ import msgspec
 from bayplan.fleet.plan import Placement, Plan
 from bayplan.report.seating import passing_containers
 from bayplan.report.words import devices_of, hugepages_of, plural
-from bayplan.resources.decision import Refusal
+from bayplan.resources.decision import Notice, Refusal
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +77,17 @@ def refusals_by_kind(refused: Sequence[Placement]) -> list[tuple[Refusal, list[P
         kind = (refusal.reason, refusal.rule, refusal.resource)
         kinds.setdefault(kind, (refusal, []))[1].append(placement)
     return sorted(kinds.values(), key=lambda kind: -len(kind[1]))
+
+
+def warnings_by_text(plan: Plan) -> dict[tuple[str, str], list[str]]:
+    """Name and message of each warning -> the nodes and pods it holds for, none where it is about the whole plan."""
+    found: list[tuple[Notice, list[str]]] = [(notice, []) for notice in plan.warnings]
+    found += [(notice, [node.name]) for node in plan.nodes for notice in node.warnings]
+    found += [(notice, [p.pod.full_name]) for p in plan.placements if p.decision for notice in p.decision.warnings]
+    places: dict[tuple[str, str], list[str]] = {}
+    for notice, where in found:
+        places.setdefault((notice.name, notice.message), []).extend(where)
+    return places
 
 
 def summary(plan: Plan) -> str:

@@ -108,7 +108,7 @@ def lasting_grants(placement: Placement) -> list[Grant]:
 
 def passing_containers(pod: Pod) -> frozenset[str]:
     """Names of init containers that end before the application starts."""
-    return frozenset(request.name for request in pod.init if not request.restartable)
+    return frozenset(request.name for request in pod.all_containers if request.ends)
 
 
 def _codes(count: int) -> list[str]:

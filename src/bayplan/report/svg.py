@@ -15,7 +15,7 @@ from bayplan.report.rows import refusals_by_kind, summary
 from bayplan.report.seating import DOUBLE, FREE, RESERVED, SHARED, VACANT, Seat, Seating, by_node, seating
 from bayplan.report.svg_boxes import Look, arrange, cells_to_try, described, paint
 from bayplan.report.svg_marks import FAINT, INK, Marks, fitting, letter_of, number, rectangle, safe, words
-from bayplan.report.words import amount, machine_counts, plural, spaced
+from bayplan.report.words import machine_counts, plural, spaced, used_of
 
 WIDTH = 1000.0
 # A picture of more nodes, or of more CPUs, is larger than browsers and people bear.
@@ -99,10 +99,7 @@ def _node(node: PlannedNode, placements: Sequence[Placement], y: float, marks: M
     """Heading, boxes and legend of a node from `y` down, and where they end."""
     seats = seating(node, placements)
     room = WIDTH - 2 * _MARGIN
-    use = [
-        f"{resource} {amount(resource, node.used.get(resource, 0)).removesuffix(' CPUs')} of {amount(resource, of)}"
-        for resource, of in node.allocatable.items()
-    ]
+    use = [f"{resource} {used_of(node, resource)}" for resource in node.allocatable]
     settings = [f"{key} {value}" for key, value in node.settings.items()]
     kinds = [f"{mark}: CPUs {cpus}" for mark, cpus in kinds_of_cores(node.machine).items()]
     lines = [

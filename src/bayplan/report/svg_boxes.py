@@ -14,11 +14,12 @@ import msgspec
 
 from bayplan.idset import CpuSet
 from bayplan.machine import Device
+from bayplan.quantity import format_size
 from bayplan.report.layout import Box, BoxKind, CoreBox, like, per_row
 from bayplan.report.plain import columns
 from bayplan.report.seating import FREE, Seat
 from bayplan.report.svg_marks import FAINT, Marks, fitting, letter_of, rectangle, safe, words
-from bayplan.report.words import cache_title, device_text, node_facts, node_title, plural, size, spaced
+from bayplan.report.words import cache_title, device_text, node_facts, node_title, plural, spaced
 
 _PAD, _GAP, _CELL_GAP, _LINE = 8.0, 8.0, 3.0, 16.0
 # Longer rows of cores are hard to count.
@@ -167,7 +168,7 @@ def _below(placed: Placed, edge: float, top: float, room: float, right: float) -
     """Memory without CPUs, then devices as chips that flow in the width there is."""
     y = top
     for ids, node in like(placed.box.memory):
-        amount = f"{size(node.memory_bytes)} {node.kind}" if node.memory_bytes else f"no memory ({node.kind})"
+        amount = f"{format_size(node.memory_bytes)} {node.kind}" if node.memory_bytes else f"no memory ({node.kind})"
         many = "node" if len(ids) == 1 else "nodes"
         each = " each" if len(ids) > 1 and node.memory_bytes else ""
         text = f"NUMA {many} {spaced(str(ids))}: no CPUs, {amount}{each}"

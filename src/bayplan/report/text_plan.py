@@ -13,13 +13,12 @@ from bayplan.fleet.plan import Placement, Plan, PlannedNode
 from bayplan.report.canvas import ASCII, UNICODE, Line, length, seat_style, trim, wrap
 from bayplan.report.layout import layout
 from bayplan.report.plain import MESSAGE_LIMIT
-from bayplan.report.rows import summary
+from bayplan.report.rows import summary, warnings_by_text
 from bayplan.report.seating import DOUBLE, FREE, RESERVED, SHARED, Seat, Seating, by_node, seating
 from bayplan.report.table import table
 from bayplan.report.text_boxes import Pen, draw, seat_cell
 from bayplan.report.text_containers import container_lines, kind_lines
-from bayplan.report.words import amount, machine_counts, plural, spaced
-from bayplan.resources.decision import Notice
+from bayplan.report.words import amount, machine_counts, plural, spaced, used_of
 
 DRAWN_NODES = 3
 _COLLAPSE_CPUS = 512
@@ -74,7 +73,7 @@ def _node(node: PlannedNode, seats: Seating, width: int, pen: Pen) -> list[Line]
         (f"  {pen.safe(node.machine.name)}, {pen.safe(node.policy)}", "dim"),
     )
     settings = ", ".join(f"{pen.safe(k)} {pen.safe(v)}" for k, v in node.settings.items())
-    use = "; ".join(_use(node, resource, pen) for resource in node.allocatable)
+    use = "; ".join(f"{pen.safe(resource)} {used_of(node, resource)}" for resource in node.allocatable)
     return [
         head,
         ((pen.own(machine_counts(node.machine)), "dim"),),
@@ -83,11 +82,6 @@ def _node(node: PlannedNode, seats: Seating, width: int, pen: Pen) -> list[Line]
         *draw(layout(node.machine), width, pen).lines,
         *_legend(seats, width, pen),
     ]
-
-
-def _use(node: PlannedNode, resource: str, pen: Pen) -> str:
-    used, of = node.used.get(resource, 0), node.allocatable[resource]
-    return f"{pen.safe(resource)} {amount(resource, used).removesuffix(' CPUs')} of {amount(resource, of)}"
 
 
 def _legend(seats: Seating, width: int, pen: Pen) -> list[Line]:
@@ -163,21 +157,9 @@ def _used(node: PlannedNode, resource: str) -> str:
 
 def _warnings(plan: Plan, width: int, pen: Pen) -> list[Line]:
     """Every warning once, with the places it holds for; of many of one name the first."""
-    places: dict[tuple[str, str], list[str]] = {}
-
-    def note(notices: Sequence[Notice], place: str) -> None:
-        for notice in notices:
-            where = places.setdefault((notice.name, notice.message), [])
-            where += [place] if place else []
-
-    note(plan.warnings, "")
-    for node in plan.nodes:
-        note(node.warnings, node.name)
-    for placement in plan.placements:
-        note(placement.decision.warnings if placement.decision else (), placement.pod.full_name)
     lines: list[Line] = []
     told: dict[str, int] = {}
-    for (name, message), where in places.items():
+    for (name, message), where in warnings_by_text(plan).items():
         told[name] = told.get(name, 0) + 1
         if told[name] > _WARNINGS_SHOWN:
             continue

@@ -6,20 +6,10 @@ Foreign names are not made safe here: callers pass them through `plain`.
 
 from __future__ import annotations
 
+from bayplan.fleet.plan import PlannedNode
 from bayplan.machine import Cache, Device, Machine, MemoryNode
-from bayplan.quantity import format_bytes
+from bayplan.quantity import HUGEPAGES, format_bytes, format_size, is_in_bytes
 from bayplan.resources.decision import Grant, Refusal
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
-
-def size(count: int) -> str:
-    """Bytes to three digits or so: `62.5 GiB`, `512 MiB`, `0 B`."""
-    amount, unit = float(count), 0
-    while amount >= 1023.5 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    text = f"{amount:.0f}" if amount >= 100 or amount == int(amount) else f"{amount:.1f}".removesuffix(".0")
-    return f"{text} {_UNITS[unit]}"
 
 
 def cpus(milli: int) -> str:
@@ -41,15 +31,23 @@ def amount(resource: str, count: int) -> str:
     """A number of some resource in the resource's own terms: `2 CPUs`, `4 GiB`, `3`."""
     if resource == "cpu":
         return f"{cpus(count)} CPUs" if count != 1000 else "1 CPU"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return size(count)
+    if is_in_bytes(resource):
+        return format_size(count)
     return f"{count:,}"
 
 
+def used_of(node: PlannedNode, resource: str) -> str:
+    """`6 of 64 CPUs`: what the pods on a node request of a resource that it offers."""
+    used = amount(resource, node.used.get(resource, 0)).removesuffix(" CPUs")
+    return f"{used} of {amount(resource, node.allocatable[resource])}"
+
+
 def node_title(node: MemoryNode) -> str:
-    """`node 0 · 64 GiB dram · tier 4`, and what else is special about it."""
+    """`node 0 · 64 GiB dram`."""
     kind = "" if node.kind == "unknown" else f" {node.kind}"
-    return " · ".join([f"node {node.id}", f"{size(node.memory_bytes)}{kind}" if node.memory_bytes else "no memory"])
+    return " · ".join(
+        [f"node {node.id}", f"{format_size(node.memory_bytes)}{kind}" if node.memory_bytes else "no memory"]
+    )
 
 
 def node_facts(node: MemoryNode) -> str:
@@ -61,13 +59,13 @@ def node_facts(node: MemoryNode) -> str:
         facts.append(f"{node.access.read_bandwidth_mibps / 1024:.0f} GiB/s")
     if node.access and node.access.read_latency_ns:
         facts.append(f"{node.access.read_latency_ns} ns")
-    facts += [f"{size(cache.bytes)} memory-side cache" for cache in node.side_caches]
+    facts += [f"{format_size(cache.bytes)} memory-side cache" for cache in node.side_caches]
     return ", ".join(facts)
 
 
 def cache_title(cache: Cache) -> str:
     """`L3 32 MiB`."""
-    return f"L{cache.level} {size(cache.bytes)}" if cache.bytes else f"L{cache.level}"
+    return f"L{cache.level} {format_size(cache.bytes)}" if cache.bytes else f"L{cache.level}"
 
 
 def machine_counts(machine: Machine) -> str:
@@ -77,7 +75,7 @@ def machine_counts(machine: Machine) -> str:
         plural(len(machine.nodes), "NUMA node"),
         plural(len(machine.cores), "core"),
         plural(len(machine.online), "CPU"),
-        size(machine.memory_bytes),
+        format_size(machine.memory_bytes),
     ]
     return " · ".join(parts)
 
@@ -90,8 +88,8 @@ def device_text(device: Device) -> str:
 
 def hugepages_of(grant: Grant) -> str:
     """`1 GiB of 2Mi on node 0`, one for each block of huge pages."""
-    blocks = [b for b in grant.memory if b.type.startswith("hugepages-")]
-    return ", ".join(f"{size(b.bytes)} of {b.type.removeprefix('hugepages-')} on {b.nodes}" for b in blocks)
+    blocks = [b for b in grant.memory if b.type.startswith(HUGEPAGES)]
+    return ", ".join(f"{format_size(b.bytes)} of {b.type.removeprefix(HUGEPAGES)} on {b.nodes}" for b in blocks)
 
 
 def devices_of(grant: Grant) -> str:

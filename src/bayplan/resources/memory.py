@@ -14,7 +14,7 @@ import msgspec
 
 from bayplan.idset import NodeSet, bits
 from bayplan.machine import Machine
-from bayplan.quantity import format_bytes, format_size
+from bayplan.quantity import format_size, hugepages_resource
 from bayplan.resources.decision import Grant, MemoryBlock
 from bayplan.resources.effects import Effects
 from bayplan.resources.plugin import ConflictError
@@ -81,7 +81,7 @@ class MemoryResource:
     def effects(self, machine: Machine, grant: Grant, effects: Effects) -> Effects:
         """The memory nodes of the cpuset, and limits for the huge pages that were granted."""
         pages = {
-            page: sum(b.bytes for b in grant.memory if b.type == f"hugepages-{format_bytes(page)}")
+            page: sum(b.bytes for b in grant.memory if b.type == hugepages_resource(page))
             for page in _page_sizes(machine)
         }
         return msgspec.structs.replace(
@@ -164,11 +164,10 @@ def _way_to_room(
         if free[node] > 0:
             return way
         for group in demands:
-            if laid.get((group, node), 0) > 0:
-                for other in bits(group):
-                    if other in free and other not in seen:
-                        seen.add(other)
-                        ways.append([*way, (group, other)])
+            on = bits(group) if laid.get((group, node), 0) > 0 else ()
+            fresh = [other for other in on if other in free and other not in seen]
+            seen.update(fresh)
+            ways.extend([*way, (group, other)] for other in fresh)
     return None
 
 
@@ -184,6 +183,6 @@ def _capacity(machine: Machine) -> dict[str, dict[int, int]]:
         for pool in node.hugepages:
             size = pool.page_bytes * pool.count
             huge += size
-            table.setdefault(f"hugepages-{format_bytes(pool.page_bytes)}", {})[node.id] = size
+            table.setdefault(hugepages_resource(pool.page_bytes), {})[node.id] = size
         table["memory"][node.id] = max(0, node.memory_bytes - huge)
     return table

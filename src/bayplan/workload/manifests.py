@@ -21,7 +21,7 @@ from bayplan.workload.documents import Document
 from bayplan.workload.fields import Fields, wrong_type
 from bayplan.workload.known_fields import POD_FIELDS
 from bayplan.workload.model import Pod
-from bayplan.workload.notes import Note, Notes, nearest
+from bayplan.workload.notes import Note, Notes, nearest, printable
 from bayplan.workload.pods import (
     BUILT_IN_PRIORITIES,
     PriorityClasses,
@@ -34,6 +34,7 @@ from bayplan.workload.templates import GROUPS, MAX_COPIES, Expansion, read_contr
 
 MAX_LIST_DEPTH = 4
 _LONGEST_NAME = 60
+_LONGEST_TITLE = 180
 _Key = tuple[str, str, str]  # kind, namespace, name
 
 
@@ -65,7 +66,7 @@ class _Object(msgspec.Struct, frozen=True):
         metadata = metadata if isinstance(metadata, dict) else {}
         name, namespace = metadata.get("name") or metadata.get("generateName"), metadata.get("namespace") or "default"
         named = f" {namespace}/{name}" if isinstance(name, str) and isinstance(namespace, str) else ""
-        return f"{self.place} ({_printable(self.kind + named)})"
+        return f"{self.place} ({printable(self.kind + named, _LONGEST_TITLE)})"
 
 
 class _Read(msgspec.Struct, frozen=True):
@@ -128,7 +129,7 @@ def _items(obj: _Object) -> list[Any]:
     try:
         return Fields(obj.value).sequence("items")
     except InputError as error:
-        raise _placed(error, obj.source, obj.place) from error
+        raise error.in_document(source=obj.source, document=obj.place) from error
 
 
 def _object(source: str, place: str, value: Any, default_kind: str, default_version: str) -> _Object:
@@ -141,7 +142,7 @@ def _object(source: str, place: str, value: Any, default_kind: str, default_vers
         kind = fields.text("kind") or default_kind or fields.required_text("kind")
         version = fields.text("apiVersion") or default_version or fields.required_text("apiVersion")
     except InputError as error:
-        raise _placed(error, source, place) from error
+        raise error.in_document(source=source, document=place) from error
     return _Object(source, place, kind, version, value)
 
 
@@ -152,7 +153,7 @@ def _priority_classes(objects: list[_Object]) -> PriorityClasses:
             try:
                 name, value, is_default = read_priority_class(obj.value)
             except InputError as error:
-                raise _placed(error, obj.source, obj.title) from error
+                raise error.in_document(source=obj.source, document=obj.title) from error
             values[name] = value
             default = value if is_default else default
     return PriorityClasses(values, default)
@@ -162,19 +163,15 @@ def _located(obj: _Object, classes: PriorityClasses, notes: Notes) -> _Read | No
     try:
         return _read_object(obj, classes, notes)
     except InputError as error:
-        raise _placed(error, obj.source, obj.title) from error
-
-
-def _placed(error: InputError, source: str, title: str) -> InputError:
-    place = f"{title}: {error.place}" if error.place else title
-    return InputError(error.problem, source=source, place=place, value=error.value, expected=error.expected)
+        raise error.in_document(source=obj.source, document=obj.title) from error
 
 
 def _read_object(obj: _Object, classes: PriorityClasses, notes: Notes) -> _Read | None:
     if obj.group not in GROUPS.get(obj.kind, ()):
-        group = f" ({_printable(obj.group)})" if obj.group else ""
+        group = f" ({printable(obj.group, _LONGEST_TITLE)})" if obj.group else ""
         hint = "" if obj.kind in GROUPS else nearest(obj.kind, GROUPS)
-        notes.add("kind-skipped", f"{_printable(obj.kind)}{group} makes no pods and is skipped{hint}")
+        kind = printable(obj.kind, _LONGEST_TITLE)
+        notes.add("kind-skipped", f"{kind}{group} makes no pods and is skipped{hint}")
         return None
     if obj.kind == "PriorityClass":
         return None
@@ -287,8 +284,3 @@ def _check_uids(pods: list[Pod]) -> None:
                 place=pod.source,
                 value=pod.uid[:_LONGEST_NAME],
             )
-
-
-def _printable(text: str) -> str:
-    safe = "".join(c if c.isprintable() else "?" for c in text[: 3 * _LONGEST_NAME])
-    return safe if len(text) <= 3 * _LONGEST_NAME else f"{safe}..."

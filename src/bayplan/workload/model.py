@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from bayplan.quantity import format_bytes
+from bayplan.quantity import hugepages_resource
 
 Qos = Literal["Guaranteed", "Burstable", "BestEffort"]
 
@@ -36,12 +36,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     restartable: bool = False
 
     @property
+    def ends(self) -> bool:
+        """Whether it ends before the application containers start: an init container that is no sidecar."""
+        return self.init and not self.restartable
+
+    @property
     def memory_types(self) -> dict[str, int]:
         """Bytes by the kubelet's resource name: `memory`, `hugepages-2Mi`, ... Zero amounts are left out."""
         amounts = {"memory": self.memory_bytes} if self.memory_bytes else {}
         for page, count in sorted(self.hugepages.items()):
             if count:
-                amounts[f"hugepages-{format_bytes(page)}"] = count
+                amounts[hugepages_resource(page)] = count
         return amounts
 
 

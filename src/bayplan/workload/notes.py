@@ -40,7 +40,7 @@ class Notes:
 
     def add(self, name: str, message: str) -> None:
         """Note something; the same name and message again only counts. What it quotes may be anything: it is cut."""
-        message = _shown(message, _LONGEST_MESSAGE)
+        message = printable(message, _LONGEST_MESSAGE)
         key = (name, message)
         if key in self._counts:
             self._counts[key] += 1
@@ -58,7 +58,7 @@ class Notes:
             if len(self._counts) >= MAX_NOTES:
                 self._left_out += 1
                 continue
-            self.add("unknown-field", f"unknown field {_shown(field)} in {level} is ignored{nearest(field, known)}")
+            self.add("unknown-field", f"unknown field {printable(field)} in {level} is ignored{nearest(field, known)}")
 
     def all(self) -> tuple[Note, ...]:
         """The notes in the order of their first occurrence."""
@@ -80,6 +80,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {folded[found[0]]}?" if found else ""
 
 
-def _shown(text: str, longest: int = _LONGEST_TYPO) -> str:
+def printable(text: str, longest: int = _LONGEST_TYPO) -> str:
+    """Text that others wrote, cut to a length, with `?` for what cannot be shown."""
     cut = text if len(text) <= longest else f"{text[:longest]}..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else "?" for c in cut)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import msgspec
 
 from bayplan.errors import InputError
+from bayplan.quantity import HUGEPAGES
 from bayplan.workload.fields import Fields
 from bayplan.workload.model import PodResources
 from bayplan.workload.notes import Notes
 from bayplan.workload.requirements import (
-    HUGEPAGES,
     Requirements,
     check_company,
     check_requirements,

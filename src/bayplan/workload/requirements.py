@@ -13,13 +13,12 @@ import math
 import msgspec
 
 from bayplan.errors import InputError
-from bayplan.quantity import LARGEST, format_bytes, parse_count, parse_quantity
+from bayplan.quantity import HUGEPAGES, LARGEST, format_bytes, parse_count, parse_quantity
 from bayplan.workload.fields import Fields
 from bayplan.workload.model import Request
 from bayplan.workload.names import is_qualified
 from bayplan.workload.notes import Notes
 
-HUGEPAGES = "hugepages-"
 THOUSAND = 1000
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _KNOWN = frozenset({"limits", "requests", "claims"})

@@ -6,7 +6,7 @@ the sum for cpu, memory and huge pages. Facts: k8s.io/component-helpers/resource
 
 from __future__ import annotations
 
-from bayplan.quantity import format_bytes
+from bayplan.quantity import hugepages_resource
 from bayplan.workload.model import Pod
 
 
@@ -24,7 +24,7 @@ def pod_totals(pod: Pod) -> dict[str, int]:
     if storage:
         totals["ephemeral-storage"] = storage
     for page in sorted({page for c in everyone for page in c.hugepages}):
-        totals[f"hugepages-{format_bytes(page)}"] = pod.peak([c.hugepages.get(page, 0) for c in everyone])
+        totals[hugepages_resource(page)] = pod.peak([c.hugepages.get(page, 0) for c in everyone])
     for name in sorted({name for c in everyone for name in c.devices}):
         totals[name] = pod.peak([c.devices.get(name, 0) for c in everyone])
     whole = pod.resources
@@ -33,7 +33,7 @@ def pod_totals(pod: Pod) -> dict[str, int]:
             totals["cpu"] = whole.cpu_milli
         if whole.memory_bytes is not None:
             totals["memory"] = whole.memory_bytes
-        totals.update({f"hugepages-{format_bytes(page)}": size for page, size in whole.hugepages.items()})
+        totals.update({hugepages_resource(page): size for page, size in whole.hugepages.items()})
     totals["cpu"] += pod.overhead_cpu_milli
     totals["memory"] += pod.overhead_memory_bytes
     return totals

@@ -13,20 +13,18 @@ from collections.abc import Iterator
 import msgspec
 
 from bayplan.idset import CpuSet
+from bayplan.machine.device_plugins import plugin_resource
 from bayplan.machine.hwloc.elements import Element
 from bayplan.machine.hwloc.memory import read_square
 from bayplan.machine.hwloc.objects import Thing, Topology, printable
-from bayplan.machine.model import Device, DeviceKind, MemoryNode
-from bayplan.machine.sysfs.device_plugins import plugin_resource
+from bayplan.machine.model import Device, MemoryNode
+from bayplan.machine.pci_classes import device_kind
 
 MAX_DEVICES = 16_384
 MAX_LINKED = 1_024
 _ADDRESS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]", re.ASCII)
 _TYPE = re.compile(r"([0-9a-fA-F]{4}) \[([0-9a-fA-F]{4}):([0-9a-fA-F]{4})\].*", re.ASCII)
 _LINKS = ("NVLinkBandwidth", "XGMIBandwidth", "XeLinkBandwidth")
-_GPU_VENDORS = (0x10DE, 0x1002, 0x8086)
-_KINDS: dict[int, DeviceKind] = {0x01: "storage", 0x02: "network", 0x12: "accelerator"}
-_COPROCESSOR = 0x0B40
 
 
 def read_devices(topology: Topology, online: int, nodes: tuple[MemoryNode, ...]) -> tuple[Device, ...]:
@@ -57,7 +55,8 @@ def _read_device(thing: Thing, online: int, nodes: tuple[MemoryNode, ...], links
         element.bad("pci_type is wrong", value=element.attributes.get("pci_type"), expected="like 0302 [10de:2330]")
     pci_class, vendor, device = (int(part, 16) for part in found.groups())
     address = _address(thing)
-    kind = _kind(pci_class, vendor, linked=address in links)
+    # What is linked with GPUs and is nothing else is the switch between them.
+    kind = device_kind(pci_class << 8, vendor) or ("bridge" if address in links else None)
     if kind is None:
         return None
     cpus = CpuSet.of_mask(_place(thing) & online)
@@ -73,16 +72,6 @@ def _read_device(thing: Thing, online: int, nodes: tuple[MemoryNode, ...], links
         resource=plugin_resource(vendor, pci_class << 8, ""),
         links=tuple(sorted(links.get(address, ()))),
     )
-
-
-def _kind(pci_class: int, vendor: int, *, linked: bool) -> DeviceKind | None:
-    base = pci_class >> 8
-    if base == 0x03:
-        # The display of a board management controller or of a virtual machine computes nothing.
-        return "gpu" if vendor in _GPU_VENDORS else "other"
-    if pci_class == _COPROCESSOR:
-        return "accelerator"
-    return _KINDS.get(base, "bridge" if linked else None)
 
 
 def _address(thing: Thing) -> str:

@@ -12,12 +12,11 @@ from collections.abc import Iterable
 import msgspec
 
 from bayplan.idset import CpuSet, NodeSet
+from bayplan.machine.check import MAX_DISTANCE, MAX_NODES
 from bayplan.machine.hwloc.elements import Element
 from bayplan.machine.hwloc.objects import Thing, Topology, parse_bitmap
 from bayplan.machine.model import HugepagePool, MemoryAccess, MemoryKind, MemoryNode, MemorySideCache
 
-MAX_NODES = 1_024
-MAX_DISTANCE = 2**31 - 1
 _MEANS_LATENCY = 4
 _NOT_PLAIN: dict[str, MemoryKind] = {
     "HBM": "hbm",

@@ -15,10 +15,10 @@ from functools import cached_property
 
 from bayplan.errors import InputError
 from bayplan.idset import CpuSet
+from bayplan.machine.check import MAX_CPUS
 from bayplan.machine.hwloc.elements import Element
 from bayplan.machine.model import CacheKind, Finding
 
-MAX_CPUS = 65_536
 _INFINITE = "0xf...f"
 _WORD = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,8})", re.ASCII)
 _LONG = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16384})", re.ASCII)

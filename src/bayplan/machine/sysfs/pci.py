@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 
 from bayplan.idset import CpuSet
-from bayplan.machine.model import Device, DeviceKind, MemoryNode
-from bayplan.machine.sysfs.device_plugins import plugin_resource
+from bayplan.machine.device_plugins import plugin_resource
+from bayplan.machine.model import Device, MemoryNode
+from bayplan.machine.pci_classes import INTEL, NVIDIA, device_kind
 from bayplan.machine.sysfs.facts import MAX_NODES, Facts
 from bayplan.machine.sysfs.memory_kinds import NVIDIA_GPUS
 
 PCI = "sys/bus/pci/devices"
 MAX_DEVICES = 65_536
-NVIDIA, AMD, INTEL = 0x10DE, 0x1002, 0x8086
-GPU_VENDORS = frozenset((NVIDIA, AMD, INTEL))
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _GPU_MODEL = re.compile(r"^Model:[ \t]+([^\n]{1,80})$", re.MULTILINE)
 
@@ -44,7 +43,7 @@ def read_devices(facts: Facts, online: CpuSet, nodes: tuple[MemoryNode, ...]) ->
 def _read_device(facts: Facts, address: str, told: tuple[int, int], online: CpuSet, known: set[int]) -> Device | None:
     folder = f"{PCI}/{address}"
     pci_class, vendor = told
-    kind = _kind(pci_class, vendor)
+    kind = device_kind(pci_class, vendor)
     if kind is None:
         return None
     device = (facts.hexadecimal(f"{folder}/device") or 0) & 0xFFFF
@@ -62,18 +61,6 @@ def _read_device(facts: Facts, address: str, told: tuple[int, int], online: CpuS
         resource="" if physical else plugin_resource(vendor, pci_class, _driver(facts, folder, vendor)),
         virtual_function_of=physical,
     )
-
-
-def _kind(pci_class: int, vendor: int) -> DeviceKind | None:
-    """The kind by class code; None for a co-processor class that holds only the processor's own units."""
-    base = pci_class >> 16
-    if base == 0x03:
-        # The display of a board management controller or of a virtual machine computes nothing.
-        return "gpu" if vendor in GPU_VENDORS else "other"
-    if base == 0x0B:
-        return "accelerator" if pci_class >> 8 == 0x0B40 else None
-    kinds: dict[int, DeviceKind] = {0x01: "storage", 0x02: "network", 0x12: "accelerator"}
-    return kinds[base]
 
 
 def _node(facts: Facts, folder: str, known: set[int]) -> int | None:

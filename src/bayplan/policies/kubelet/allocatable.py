@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bayplan.machine import Machine
 from bayplan.policies.kubelet.configuration import KubeletConfiguration
-from bayplan.quantity import format_bytes
+from bayplan.quantity import hugepages_resource
 
 
 def node_capacity(machine: Machine, configuration: KubeletConfiguration) -> dict[str, int]:
@@ -39,6 +39,6 @@ def _hugepages(machine: Machine) -> dict[str, int]:
     total: dict[str, int] = {}
     for node in machine.nodes:
         for pool in node.hugepages:
-            name = f"hugepages-{format_bytes(pool.page_bytes)}"
+            name = hugepages_resource(pool.page_bytes)
             total[name] = total.get(name, 0) + pool.page_bytes * pool.count
     return dict(sorted(total.items()))

@@ -19,11 +19,11 @@ import msgspec
 from bayplan.errors import InputError
 from bayplan.idset import CpuSet
 from bayplan.policies.kubelet.configuration_fields import KNOWN, check_types
-from bayplan.quantity import parse_count, parse_cpu_milli, parse_quantity
+from bayplan.quantity import HUGEPAGES, parse_count, parse_cpu_milli, parse_quantity
 from bayplan.workload.documents import Document
 from bayplan.workload.fields import INT32_MAX, Fields, as_fields
 from bayplan.workload.notes import Note, Notes
-from bayplan.workload.requirements import HUGEPAGES, page_bytes
+from bayplan.workload.requirements import page_bytes
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
@@ -140,10 +140,7 @@ def read_inline(value: Any, *, source: str, place: str, header: bool = False) ->
         _check_header(fields, header)
         configuration = _read(fields, notes)
     except InputError as error:
-        inner = f"{place}: {error.place}" if error.place else place
-        raise InputError(
-            error.problem, source=source, place=inner, value=error.value, expected=error.expected
-        ) from error
+        raise error.in_document(source=source, document=place) from error
     return ConfigurationFile(configuration=configuration, notes=notes.all())
 
 

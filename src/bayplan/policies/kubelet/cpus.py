@@ -115,8 +115,7 @@ class CpuManager:
             state.shared &= ~cpus
             state.assigned[pod.uid] = {**held, container.name: cpus}
         reusable = self._reusable(state, pod)
-        is_init = container.init and not container.restartable
-        state.reusable_cpus = (pod.uid, reusable | cpus if is_init else reusable & ~cpus)
+        state.reusable_cpus = (pod.uid, reusable | cpus if container.ends else reusable & ~cpus)
 
     def release(self, state: State, pod: str, container: str) -> None:
         """Take back what a container holds, except CPUs that others of its pod hold too."""

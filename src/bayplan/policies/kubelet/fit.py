@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayplan.policies.kubelet.state import AdmissionError
+from bayplan.quantity import HUGEPAGES
 from bayplan.workload.model import Pod
 from bayplan.workload.totals import pod_totals
 
@@ -22,7 +23,7 @@ def check_fit(allocatable: Mapping[str, int], used: Mapping[str, int], pod: Pod)
         _check("pods", 1, used.get("pods", 0), allocatable["pods"])
     for name in [*_FIRST, *(name for name in totals if name not in _FIRST)]:
         asked = totals.get(name, 0)
-        there = allocatable.get(name, 0 if allocatable and name.startswith("hugepages-") else None)
+        there = allocatable.get(name, 0 if allocatable and name.startswith(HUGEPAGES) else None)
         if asked and there is not None:
             _check(name, asked, used.get(name, 0), there)
     return add_totals(used, totals, 1)

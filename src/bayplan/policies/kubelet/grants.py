@@ -40,7 +40,7 @@ def _grant(state: State, pod: Pod, container: Request, shared: CpuSet, all_nodes
         affinity=None if hint.nodes is None else NodeSet.of_mask(hint.nodes),
         preferred=hint.preferred,
         cpu_milli=container.cpu_milli,
-        ends=container.init and not container.restartable,
+        ends=container.ends,
     )
 
 

@@ -70,7 +70,7 @@ def _others(before: State, after: State, pod: Pod, container: Request) -> Iterat
     for earlier in pod.all_containers:
         if earlier.name == container.name:
             break
-        if earlier.name in own and not (earlier.init and not earlier.restartable):
+        if earlier.name in own and not earlier.ends:
             yield f"{pod.full_name}/{earlier.name}", own[earlier.name]
 
 

@@ -16,7 +16,7 @@ from bayplan.policies.kubelet.distributed import NeverEndsError
 from bayplan.policies.kubelet.fit import check_fit
 from bayplan.policies.kubelet.settings import StartError
 from bayplan.policies.kubelet.state import AdmissionError, KubeletPanicError, State
-from bayplan.quantity import format_bytes, format_cpu, format_size
+from bayplan.quantity import format_cpu, format_size, hugepages_resource
 from bayplan.resources.decision import Refusal
 from bayplan.workload.model import Pod, Request
 
@@ -144,7 +144,7 @@ def _fewer_pages(trial: _Trial, pod: Pod, container: Request, page: int) -> str:
             pod, container, msgspec.structs.replace(container, hugepages={**container.hugepages, page: n * page})
         )
 
-    count, kind = container.hugepages[page] // page, f"hugepages-{format_bytes(page)}"
+    count, kind = container.hugepages[page] // page, hugepages_resource(page)
     best = _largest(count - 1, lambda n: trial.admits(with_pages(n)))
     return f"container {container.name}: {best} instead of {count} pages of {kind} would fit" if best else ""
 

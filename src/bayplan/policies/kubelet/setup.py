@@ -12,6 +12,7 @@ from bayplan.policies.kubelet.configuration import KubeletConfiguration
 from bayplan.policies.kubelet.memory_tables import SeenNode
 from bayplan.policies.kubelet.settings import MemoryReservation, Settings
 from bayplan.policies.kubelet.topology import topology_of
+from bayplan.quantity import HUGEPAGES
 from bayplan.resources.devices import DeviceUnit
 
 
@@ -43,7 +44,7 @@ def settings_of(
 ) -> Settings:
     """The managers' settings. What the node reserves by memory type is as Node Allocatable counts it."""
     capacity = node_capacity(machine, configuration)
-    kinds = ["memory", *(name for name in capacity if name.startswith("hugepages-"))]
+    kinds = ["memory", *(name for name in capacity if name.startswith(HUGEPAGES))]
     reserved = {kind: configuration.reserved(kind) for kind in kinds}
     reserved["memory"] += configuration.eviction_hard.of(capacity["memory"])
     milli = configuration.reserved("cpu")

@@ -7,13 +7,15 @@ intel/intel-device-plugins-for-kubernetes, HabanaAI's device plugin, NEC's ve pl
 
 from __future__ import annotations
 
+from bayplan.machine.pci_classes import AMD, INTEL, NVIDIA
+
 # (vendor, first byte of the class code, driver or "" for any) -> resource. The first match counts.
 _TABLE: tuple[tuple[int, int, str, str], ...] = (
-    (0x10DE, 0x03, "", "nvidia.com/gpu"),
-    (0x1002, 0x03, "", "amd.com/gpu"),
-    (0x1002, 0x12, "", "amd.com/gpu"),  # Instinct cards without display: "processing accelerator"
-    (0x8086, 0x03, "xe", "gpu.intel.com/xe"),
-    (0x8086, 0x03, "", "gpu.intel.com/i915"),
+    (NVIDIA, 0x03, "", "nvidia.com/gpu"),
+    (AMD, 0x03, "", "amd.com/gpu"),
+    (AMD, 0x12, "", "amd.com/gpu"),  # Instinct cards without display: "processing accelerator"
+    (INTEL, 0x03, "xe", "gpu.intel.com/xe"),
+    (INTEL, 0x03, "", "gpu.intel.com/i915"),
     (0x1DA3, 0x12, "", "habana.ai/gaudi"),
     (0x1BCF, 0x0B, "", "nec.com/ve"),
 )
