@@ -15,7 +15,7 @@ from bayplan.report.layout import layout
 from bayplan.report.plain import MESSAGE_LIMIT
 from bayplan.report.rows import summary, warnings_by_text
 from bayplan.report.seating import DOUBLE, FREE, RESERVED, SHARED, Seat, Seating, by_node, seating
-from bayplan.report.table import table
+from bayplan.report.table import natural_width, table
 from bayplan.report.text_boxes import Pen, draw, seat_cell
 from bayplan.report.text_containers import container_lines, kind_lines
 from bayplan.report.words import amount, machine_counts, plural, spaced, used_of
@@ -145,7 +145,20 @@ def _nodes_table(plan: Plan, placed: dict[str, list[Placement]], width: int, pen
         name = first if len(names) == 1 else f"{first} .. {pen.safe(names[-1], 40)} ({len(names)})"
         merged.append([(name, "bold"), *((pen.safe(cell, 40), "") for cell in cells)])
     heads = ["node", "machine", "pods", "containers", "exclusive", *(pen.safe(r, 24) for r in resources)]
+    if natural_width(heads, merged) > width:
+        heads, merged = _use_in_words(heads, merged)
     return [line for row in table(heads, merged, width) for line in row]
+
+
+def _use_in_words(
+    heads: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]
+) -> tuple[list[str], list[list[tuple[str, str]]]]:
+    """The same table with all resources in one last column, which wraps where columns of their own have no room."""
+    told = []
+    for row in rows:
+        use = [f"{head} {text}" for head, (text, _) in zip(heads[5:], row[5:], strict=True) if text != "-"]
+        told.append([*row[:5], (", ".join(use), "")])
+    return [*heads[:5], "used/allocatable"], told
 
 
 def _used(node: PlannedNode, resource: str) -> str:
