@@ -82,7 +82,11 @@ def machine() -> None:
 @click.argument("source", default="live", shell_complete=_presets)
 @click.option("--counts", is_flag=True, help="One line: packages=2 dies=0 numa=4 ...")
 @click.option(
-    "--output", "-o", type=click.Choice(["text", "json", "yaml", "svg"]), default="text", help="How to write it."
+    "--output",
+    "-o",
+    type=click.Choice(["text", "tree", "json", "yaml", "svg"]),
+    default="text",
+    help="How to write it.",
 )
 @_drawing
 def machine_show(

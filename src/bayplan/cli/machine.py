@@ -25,6 +25,10 @@ def show(source: str, counts: bool, output: str, look: Look) -> int:
         from bayplan.report.document import machine_yaml
 
         write_document(machine_yaml(machine))
+    elif output == "tree":
+        from bayplan.report.tree import draw_tree
+
+        sys.stdout.write(draw_tree(machine, unicode=look.unicode))
     elif output == "svg":
         from bayplan.report import svg
 
@@ -33,7 +37,7 @@ def show(source: str, counts: bool, output: str, look: Look) -> int:
         from bayplan.report import text
 
         sys.stdout.write(text.draw_machine(machine, width=look.width, color=look.color, unicode=look.unicode))
-    for finding in machine.findings if output in ("json", "yaml", "svg") else ():
+    for finding in machine.findings if output != "text" else ():
         print(f"note: {finding.place}: {finding.problem}", file=sys.stderr)
     return OK
 

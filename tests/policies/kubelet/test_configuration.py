@@ -315,3 +315,32 @@ def test_any_configuration_is_read_or_refused(fields: dict[str, Any]) -> None:
 def test_any_value_in_place_of_a_configuration_is_refused(value: Any) -> None:
     with pytest.raises(InputError):
         read_configuration([Document("k", 1, copy.copy(value))])
+
+
+WRAPPED = {
+    "configz": '{"kubeletconfig": {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0-1"}}',
+    "openshift": (
+        "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: performance}\n"
+        "spec:\n  kubeletConfig:\n    cpuManagerPolicy: static\n    reservedSystemCPUs: 0-1\n"
+    ),
+    "kubeadm": (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kubelet-config}\ndata:\n  kubelet: |\n"
+        "    apiVersion: kubelet.config.k8s.io/v1beta1\n    kind: KubeletConfiguration\n"
+        "    cpuManagerPolicy: static\n    reservedSystemCPUs: 0-1\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", WRAPPED)
+def test_a_configuration_is_found_where_clusters_keep_it(how: str) -> None:
+    configuration = read_configuration(read_documents(WRAPPED[how], "k")).configuration
+    assert configuration.cpu_manager_policy == "static"
+    assert str(configuration.reserved_system_cpus) == "0-1"
+
+
+@pytest.mark.parametrize("how", WRAPPED)
+def test_what_is_wrong_within_is_named_where_it_stands(how: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_configuration(read_documents(WRAPPED[how].replace("0-1", "1-0"), "k"))
+    assert "reservedSystemCPUs" in str(caught.value)
+    assert str(caught.value).startswith("k: document 1: ")

@@ -81,7 +81,7 @@ def test_cpus_memory_and_devices_come_from_one_node(build: Build, two: Machine) 
         "which example.com/nic?",
     ]
     assert decision.trace[0].options == (
-        "device: each of nodes 1 alone",
+        "device: node 1 alone",
         "cpu: each of nodes 0-1 alone",
         "memory: each of nodes 0-1 alone",
     )

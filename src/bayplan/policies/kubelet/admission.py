@@ -30,6 +30,8 @@ class _Provider(Protocol):
 
     def pod_hints(self, state: State, pod: Pod) -> Sequence[Hints | NoPreference]: ...
 
+    def allocate(self, state: State, pod: Pod, container: Request) -> None: ...
+
 
 class Step(NamedTuple):
     """One merge: for which container (`*`: the pod as a whole), from which lists, with what result."""
@@ -150,15 +152,15 @@ class Kubelet:
             hint = self._align(state, pod, None, steps)
             state.hints[pod.uid] = {c.name: hint for c in pod.all_containers}
         for container in pod.all_containers:
+            manager = "topology"
             try:
                 if policy != "none" and scope == "container":
                     hint = self._align(state, pod, container, steps)
                     state.hints[pod.uid] = {**state.hints.get(pod.uid, {}), container.name: hint}
-                self.device_manager.allocate(state, pod, container)
-                self.cpu_manager.allocate(state, pod, container)
-                self.memory_manager.allocate(state, pod, container)
+                for manager, provider in self._providers:  # noqa: B007 - named to whoever refuses
+                    provider.allocate(state, pod, container)
             except AdmissionError as error:
-                error.container = container.name
+                error.manager, error.container = manager, container.name
                 raise
 
     def _align(self, state: State, pod: Pod, container: Request | None, steps: list[Step]) -> Hint:

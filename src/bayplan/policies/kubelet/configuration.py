@@ -19,6 +19,7 @@ import msgspec
 from bayplan.errors import InputError
 from bayplan.idset import CpuSet
 from bayplan.policies.kubelet.configuration_fields import KNOWN, check_types
+from bayplan.policies.kubelet.configuration_wrappers import KIND, Found, found_in
 from bayplan.quantity import HUGEPAGES, parse_count, parse_cpu_milli, parse_quantity
 from bayplan.workload.documents import Document
 from bayplan.workload.fields import INT32_MAX, Fields, as_fields
@@ -26,7 +27,6 @@ from bayplan.workload.notes import Note, Notes
 from bayplan.workload.requirements import page_bytes
 
 API_VERSION = "kubelet.config.k8s.io/v1beta1"
-KIND = "KubeletConfiguration"
 TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 TOPOLOGY_SCOPES = ("container", "pod")
 DEFAULT_MAX_PODS = 110
@@ -113,22 +113,23 @@ class ConfigurationFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_configuration(documents: Iterable[Document]) -> ConfigurationFile:
-    """The one KubeletConfiguration among the documents of a file (kubeadm writes others beside it).
+    """The one KubeletConfiguration among the documents of a file, or within one (see `configuration_wrappers`).
 
     Raises `InputError` where there is none, or more than one, or one that the kubelet would refuse.
     """
-    found: list[Document] = []
+    found: list[Found] = []
     others: list[Document] = []
     for document in documents:
-        kind = document.value.get("kind") if isinstance(document.value, dict) else None
-        (found if kind == KIND else others).append(document)
+        inside = list(found_in(document))
+        found += inside
+        others += [] if inside else [document]
     if not found and len(others) == 1:
-        found = others  # which says best what is wrong with it
+        # It says best itself what is wrong with it.
+        found = [Found(others[0].value, others[0].source, others[0].place, True)]
     if len(found) != 1:
-        source = (found or others)[0].source if found or others else ""
+        source = found[0].source if found else others[0].source if others else ""
         raise InputError(f"{len(found)} documents of kind {KIND}", source=source, expected="exactly one")
-    (document,) = found
-    return read_inline(document.value, source=document.source, place=document.place, header=True)
+    return read_inline(found[0].value, source=found[0].source, place=found[0].place, header=found[0].header)
 
 
 def read_inline(value: Any, *, source: str, place: str, header: bool = False) -> ConfigurationFile:

@@ -124,7 +124,7 @@ class KubeletPolicy:
         """See `Policy.remedies`."""
         memo: Memo = view.memo
         if memo.state.hung:
-            return ("restart the kubelet with a configuration in which it does not get there",)
+            return remedies.ways_around(self.kubelet.settings, memo.state.hung)
         return remedies.remedies(self.kubelet, memo.state, self.allocatable, memo.used, pod, refusal)
 
     def _answer(self, memo: Memo, pod: Pod, outcome: Outcome, used: Mapping[str, int]) -> Proposal:
@@ -179,8 +179,7 @@ def _refusal(error: AdmissionError, policy: str) -> Refusal:
         "SMTAlignmentError": "cpu-manager/full-pcpus-only",
         "SharedPoolEmpty": "cpu-manager/shared-pool",
     }
-    manager = "memory" if "[memorymanager]" in error.message else "cpu" if error.resource == "cpu" else "device"
-    default = "kubelet/resources" if error.reason.startswith("OutOf") else f"{manager}-manager/allocate"
+    default = "kubelet/resources" if error.reason.startswith("OutOf") else f"{error.manager}-manager/allocate"
     return Refusal(
         reason=error.reason,
         message=error.message,

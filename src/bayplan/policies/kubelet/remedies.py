@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from bayplan.policies.kubelet import notices
 from bayplan.policies.kubelet.admission import Kubelet
 from bayplan.policies.kubelet.cpus import whole_cpus
 from bayplan.policies.kubelet.distributed import NeverEndsError
 from bayplan.policies.kubelet.fit import check_fit
-from bayplan.policies.kubelet.settings import StartError
+from bayplan.policies.kubelet.settings import CLOSEST, DISTRIBUTE_NODES, FULL_CORES, Settings, StartError
 from bayplan.policies.kubelet.state import AdmissionError, KubeletPanicError, State
 from bayplan.quantity import format_cpu, format_size, hugepages_resource
 from bayplan.resources.decision import Refusal
@@ -79,6 +80,20 @@ def remedies(
     elif not found:
         found.append("nothing that was tried helps: this machine, so configured, cannot hold the pod")
     return tuple(found)
+
+
+def ways_around(settings: Settings, why: str) -> tuple[str, ...]:
+    """Settings with which a kubelet that hangs or crashes would not get there. Not tried: it would take its memory."""
+    around = []
+    if why.startswith(notices.HANGS) and DISTRIBUTE_NODES in settings.cpu_options:
+        around.append(f"cpuManagerPolicyOptions without {DISTRIBUTE_NODES}")
+        if FULL_CORES in settings.cpu_options:
+            around.append(f"cpuManagerPolicyOptions without {FULL_CORES}, so that leftovers need not be whole cores")
+    if why.startswith(notices.PANICS) and CLOSEST in settings.topology_options:
+        around.append(f"topologyManagerPolicyOptions without {CLOSEST}")
+    if why.startswith(notices.PANICS) and settings.memory_policy == "Static":
+        around.append("huge pages of each size on every NUMA node, or memoryManagerPolicy None")
+    return (*around, "then restart the kubelet") if around else ("another configuration, and a restart of the kubelet",)
 
 
 def _in_all(refusal: Refusal) -> str:

@@ -115,7 +115,8 @@ class State:
 class AdmissionError(Exception):
     """A refusal with the kubelet's reason and message, and the numbers behind it where there are any.
 
-    `container` is the one at which admission ended (empty: the pod as a whole).
+    `container` is the one at which admission ended (empty: the pod as a whole), `manager` the kubelet's manager that
+    refused it (`cpu`, `memory`, `device`, `topology`).
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class AdmissionError(Exception):
         self.asked = asked
         self.free = free
         self.container = ""
+        self.manager = "topology"
         super().__init__(message)
 
 

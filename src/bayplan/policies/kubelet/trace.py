@@ -20,7 +20,7 @@ def trace_of(kubelet: Kubelet, outcome: Outcome, pod: Pod, grants: Sequence[Gran
 def _merge(kubelet: Kubelet, step: Step) -> Choice:
     policy = kubelet.settings.topology_policy
     merged = step.merged
-    nodes = "no affinity" if merged.nodes is None else f"nodes {NodeSet.of_mask(merged.nodes)}"
+    nodes = "no affinity" if merged.nodes is None else _named(NodeSet.of_mask(merged.nodes))
     narrow = "as few as the machine allows" if merged.preferred else "not preferred"
     verdict = "" if step.admitted else f"; {policy} refuses this"
     return Choice(
@@ -48,14 +48,21 @@ def _describe(entry: Hints | NoPreference) -> str:
         return f"at least {size} nodes together{more}"
     alone = NodeSet(i for i in bits(entry.reach) if entry.holds(1 << i))
     best = "" if any(entry.prefers(1 << i) for i in alone) else " (not preferred)"
-    return f"each of nodes {alone} alone{best}"
+    each = "" if len(alone) == 1 else "each of "
+    return f"{each}{_named(alone)} alone{best}"
+
+
+def _named(nodes: NodeSet) -> str:
+    return f"node {nodes}" if len(nodes) == 1 else f"nodes {nodes}"
 
 
 def _allocations(kubelet: Kubelet, pod: Pod, grants: Sequence[Grant]) -> Iterator[Choice]:
     for container, grant in zip(pod.all_containers, grants, strict=False):
         yield _cpus(kubelet, pod, container, grant)
         if grant.memory:
-            blocks = ", ".join(f"{b.type} {format_size(b.bytes)} from nodes {b.nodes}" for b in grant.memory)
+            # What was asked, not the block: that of an init container shrinks when a later one takes its memory over.
+            asked = container.memory_types
+            blocks = ", ".join(f"{b.type} {format_size(asked[b.type])} from {_named(b.nodes)}" for b in grant.memory)
             yield Choice(subject=container.name, question="which memory?", taken=blocks, rule="memory-manager/Static")
         for devices in grant.devices:
             yield Choice(
