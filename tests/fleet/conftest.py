@@ -14,6 +14,7 @@ from bayplan.machine import Machine, MemoryNode
 from bayplan.policies.policy import NodeSetup, Proposal, View
 from bayplan.resources.cpu import CpuResource
 from bayplan.resources.decision import Choice, Decision, Grant, Notice, Refusal
+from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.model import Pod, Request
 
 MISALIGNED = "Resources cannot be allocated with Topology locality"
@@ -32,6 +33,9 @@ class SimplePolicy:
 
     name = "simple"
     reserved = CpuSet([0])
+    devices: Mapping[str, tuple[DeviceUnit, ...]] = {}
+    exact = False
+    notices: tuple[Notice, ...] = ()
     settings: Mapping[str, str] = {"kind": "simple"}
 
     def __init__(self, machine: Machine = MACHINE, setup: NodeSetup | None = None) -> None:

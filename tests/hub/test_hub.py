@@ -17,8 +17,8 @@ from bayplan.policies.kubelet import KubeletPolicy
 from bayplan.policies.kubelet.configuration import KubeletConfiguration, ReservedMemory
 from bayplan.policies.policy import NodeSetup, Policy, Proposal, View
 from bayplan.resources.cpu import CpuResource
-from bayplan.resources.decision import Decision, DeviceGrant, Grant, MemoryBlock, Refusal
-from bayplan.resources.devices import DeviceResource
+from bayplan.resources.decision import Decision, DeviceGrant, Grant, MemoryBlock, Notice, Refusal
+from bayplan.resources.devices import DeviceResource, DeviceUnit
 from bayplan.resources.memory import MemoryResource
 from bayplan.resources.plugin import ConflictError, ResourcePlugin
 from bayplan.workload.model import Pod, Request
@@ -38,6 +38,9 @@ class Scripted:
 
     name = "scripted"
     reserved = CpuSet()
+    devices: Mapping[str, tuple[DeviceUnit, ...]] = {}
+    exact = False
+    notices: tuple[Notice, ...] = ()
     settings: Mapping[str, str] = {}
     tolerated = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -24,10 +24,8 @@ from bayplan.policies.kubelet.configuration import (
     read_configuration,
     read_inline,
 )
-from bayplan.policies.kubelet.notices import walking
 from bayplan.policies.kubelet.settings import StartError
 from bayplan.policies.policy import NodeSetup, Policy
-from bayplan.resources.decision import Notice
 from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.notes import Note
 
@@ -100,10 +98,6 @@ class Assembly:
         self, name: str, machine: Machine, setup: NodeSetup, policy_name: str, spec: NodeSpec | None = None
     ) -> FleetNode:
         policy = self._policy_for(policy_name, machine, setup)
-        notices: tuple[Notice, ...] = ()
-        kubelet = getattr(policy, "kubelet", None)
-        if setup.exact and kubelet is not None:
-            notices = walking(kubelet, len(machine.nodes))
         return FleetNode(
             name=name,
             hub=Hub(machine, policy, self._plugins),
@@ -111,7 +105,6 @@ class Assembly:
             taints=spec.taints if spec else (),
             unschedulable=spec.unschedulable if spec else False,
             allocatable={**setup.allocatable, **_offered(policy)},
-            notices=notices,
         )
 
     def _policy_for(self, name: str, machine: Machine, setup: NodeSetup) -> Policy:
@@ -175,8 +168,7 @@ def _checked_devices(spec: NodeSpec, machine: Machine) -> Mapping[str, tuple[Dev
 
 def _offered(policy: Policy) -> dict[str, int]:
     """How many devices a node offers to the scheduler: the healthy ones."""
-    devices: Mapping[str, Iterable[DeviceUnit]] = getattr(policy, "devices", {})
-    return {name: sum(1 for unit in units if unit.healthy) for name, units in devices.items()}
+    return {name: sum(1 for unit in units if unit.healthy) for name, units in policy.devices.items()}
 
 
 def _help_for(error: StartError) -> str:

@@ -14,7 +14,6 @@ from bayplan.fleet.pod_needs import PodNeeds, pod_needs
 from bayplan.hub.hub import Hub
 from bayplan.idset import CpuSet
 from bayplan.quantity import HUGEPAGES
-from bayplan.resources.decision import Notice
 
 PODS = "pods"
 # More than this is taken for this, so that amounts can be held and added in 64 bits.
@@ -30,7 +29,7 @@ class FleetNode:
     is missing from it is taken for unlimited; devices for absent; huge pages for absent unless it tells nothing at
     all. `requested` is what its pods request, with their number under `pods`. `exact_kubelet`: its policy answers as
     a real kubelet, so that a refusal after the scheduler's choice is what a real cluster would see (None: if the
-    policy says so itself, by an attribute `exact`). `reserved` and `settings` are for people (None: the policy's).
+    policy says so itself). `reserved` and `settings` are for people (None: the policy's).
 
     Pods that are in the hub's ledger already are counted. From then on the hub is the fleet's: nobody else may admit
     or release. Nodes that share one policy object and one machine object are known to be alike, which saves asking.
@@ -46,7 +45,6 @@ class FleetNode:
         unschedulable: bool = False,
         allocatable: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
-        notices: tuple[Notice, ...] = (),
         reserved: CpuSet | None = None,
         exact_kubelet: bool | None = None,
     ) -> None:
@@ -57,10 +55,9 @@ class FleetNode:
         self.unschedulable = unschedulable
         self.allocatable = {name: min(amount, LARGEST_TOLD) for name, amount in (allocatable or {}).items()}
         self.settings = dict(hub.policy.settings if settings is None else settings)
-        self.notices = notices
+        self.notices = hub.policy.notices
         self.reserved = hub.policy.reserved if reserved is None else reserved
-        exact = getattr(hub.policy, "exact", False) if exact_kubelet is None else exact_kubelet
-        self.exact_kubelet = bool(exact)
+        self.exact_kubelet = hub.policy.exact if exact_kubelet is None else exact_kubelet
         self.requested: dict[str, int] = {PODS: 0}
         self.scored_cpu_milli = 0
         self.scored_memory_bytes = 0

@@ -15,7 +15,7 @@ import msgspec
 
 from bayplan.idset import CpuSet
 from bayplan.machine import Machine
-from bayplan.resources.decision import Decision, Grant, Refusal
+from bayplan.resources.decision import Decision, Grant, Notice, Refusal
 from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.model import Pod
 
@@ -64,11 +64,18 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy(Protocol):
-    """How to choose on one machine. A class of policies is called with (Machine, NodeSetup)."""
+    """How to choose on one machine. A class of policies is called with (Machine, NodeSetup).
+
+    `reserved` CPUs are kept from containers; `devices` are what is offered, by extended resource; `exact` as in
+    `NodeSetup`. For people: `settings` say how the node is managed, `notices` what has to be known of it beforehand.
+    """
 
     name: str
     reserved: CpuSet
+    devices: Mapping[str, tuple[DeviceUnit, ...]]
+    exact: bool
     settings: Mapping[str, str]
+    notices: tuple[Notice, ...]
 
     def __init__(self, machine: Machine, setup: NodeSetup) -> None: ...
 

@@ -27,6 +27,7 @@ from bayplan.policies.kubelet.state import AdmissionError, KubeletPanicError, St
 from bayplan.policies.kubelet.trace import trace_of
 from bayplan.policies.policy import NodeSetup, Proposal, View
 from bayplan.resources.decision import Decision, Grant, Notice, Refusal
+from bayplan.resources.devices import DeviceUnit
 from bayplan.workload.model import Pod
 from bayplan.workload.totals import pod_totals
 
@@ -45,7 +46,7 @@ class KubeletPolicy:
 
     def __init__(self, machine: Machine, setup: NodeSetup) -> None:
         configuration = setup.configuration or KubeletConfiguration()
-        self.devices = setup.devices or offered_devices(machine)
+        self.devices: Mapping[str, tuple[DeviceUnit, ...]] = setup.devices or offered_devices(machine)
         self.exact = setup.exact
         self.allocatable = setup.allocatable
         self.kubelet = Kubelet(
@@ -53,6 +54,7 @@ class KubeletPolicy:
         )
         self.reserved = CpuSet.of_mask(self.kubelet.cpu_manager.reserved)
         self.settings: Mapping[str, str] = _shown(configuration, exact=setup.exact)
+        self.notices = notices.walking(self.kubelet, len(machine.nodes)) if setup.exact else ()
         self._all_nodes = machine.all_nodes
 
     def begin(self) -> Proposal:
