@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,15 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def test_the_reference_of_commands_has_not_drifted() -> None:
     kept = (REPOSITORY / "docs/reference/commands.md").read_text()
     assert reference() == kept, "run `make docs` and commit docs/reference/commands.md"
+
+
+def test_every_warning_that_a_plan_can_carry_is_in_the_docs() -> None:
+    written = "".join(path.read_text() for path in (REPOSITORY / "src/bayplan").rglob("*.py"))
+    names = set(re.findall(r'^[A-Z_]+ = "(kubelet-[a-z-]+)"', written, re.MULTILINE))
+    names |= set(re.findall(r'Notice\(\s*name="([a-z-]+)"', written))
+    assert len(names) >= 10
+    told = (REPOSITORY / "docs/kubelet.md").read_text()
+    assert not {name for name in names if f"`{name}`" not in told}
 
 
 def test_the_picture_of_the_readme_is_what_the_program_draws(tmp_path: Path) -> None:
