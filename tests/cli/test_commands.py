@@ -314,3 +314,12 @@ def test_streams_that_are_closed_or_full(tmp_path: Path, how: str, status: int, 
     assert done.returncode == status
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_demo_runs_to_its_end(tmp_path: Path) -> None:
+    script = EXAMPLES.parent / ".ci" / "demo"
+    environment = {**os.environ, "BAYPLAN": PROGRAM, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(["sh", str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("containers placed") == 4
+    assert "Step by step" in done.stdout
