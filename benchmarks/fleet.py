@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from bayplan.fleet.fleet import Fleet
 from bayplan.fleet.node import FleetNode
@@ -20,10 +19,10 @@ from bayplan.machine import Core, Machine, MemoryNode, Package
 from bayplan.policies.kubelet import KubeletPolicy
 from bayplan.policies.kubelet.allocatable import node_allocatable
 from bayplan.policies.kubelet.configuration import KubeletConfiguration
-from bayplan.policies.policy import NodeSetup, Proposal, View
+from bayplan.policies.policy import NodeSetup, Policy, Proposal, View
 from bayplan.resources.cpu import CpuResource
-from bayplan.resources.decision import Decision, Grant, Refusal
-from bayplan.resources.devices import DeviceResource
+from bayplan.resources.decision import Decision, Grant, Notice, Refusal
+from bayplan.resources.devices import DeviceResource, DeviceUnit
 from bayplan.resources.memory import MemoryResource
 from bayplan.workload.model import Pod, Request
 
@@ -36,7 +35,10 @@ class Yes:
 
     name = "yes"
     reserved = CpuSet()
+    devices: Mapping[str, tuple[DeviceUnit, ...]] = {}
+    exact = False
     settings: Mapping[str, str] = {}
+    notices: tuple[Notice, ...] = ()
 
     def __init__(self, machine: Machine, setup: NodeSetup) -> None:
         self._idle = Proposal(pools={"shared": machine.online}, memo=None)
@@ -88,14 +90,14 @@ def server() -> Machine:
     )
 
 
-def cluster(count: int, kind: type[KubeletPolicy] | type[Yes]) -> list[FleetNode]:
+def cluster(count: int, kind: type[Policy]) -> list[FleetNode]:
     """Nodes of three zones with static CPUs; every tenth is tainted. They share one policy."""
     machine = server()
     configuration = KubeletConfiguration(
         cpu_manager_policy="static", topology_manager_policy="restricted", kube_reserved={"cpu": 2000}
     )
     allocatable = node_allocatable(machine, configuration)
-    policy: Any = kind(machine, NodeSetup(configuration=configuration, allocatable=allocatable))
+    policy = kind(machine, NodeSetup(configuration=configuration, allocatable=allocatable))
     plugins = (CpuResource(), MemoryResource(), DeviceResource())
     taint = (Taint(key="dedicated", value="batch", effect="NoSchedule"),)
     return [

@@ -1,4 +1,4 @@
-"""The benchmark of admission runs and prints its three tables; how fast it was is for people to read."""
+"""The benchmarks run and print their tables; how fast it was is for people to read."""
 
 from __future__ import annotations
 
@@ -51,3 +51,16 @@ def test_the_kubelets_figures_stand_beside_ours(shared_data: Path) -> None:
     text = run(str(shared_data))
     assert "measured elsewhere, on another machine, not in this run" in text
     assert re.search(r"cpu\+mem\+1dev +10 +280,147\.139 +\d+\.\d{3} +[\d,.]+x$", text, re.MULTILINE)
+
+
+def test_the_fleet_is_measured_with_numpy_and_without() -> None:
+    command = [sys.executable, str(BENCHMARK.parent / "fleet.py"), "200", "20"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.search(r"^kubelet policy, numpy +200 +20 +", said, re.MULTILINE)
+    assert re.search(r"^fleet alone, plain Python +20 +2 +", said, re.MULTILINE)
+
+
+def test_reading_is_measured() -> None:
+    command = [sys.executable, str(BENCHMARK.parent / "reading.py")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.search(r"^ +\d+\.\d{3} s  10000 pods in YAML$", said, re.MULTILINE)
