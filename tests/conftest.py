@@ -7,7 +7,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# The same examples every time, so that a run fails for what a change did and for nothing else; `make test-long` looks
+# for new ones. No deadline: machines are shared.
+hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("searching", deadline=None)
+hypothesis.settings.load_profile("searching" if os.environ.get("BAYPLAN_SEARCH") else "steady")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
