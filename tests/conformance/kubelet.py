@@ -21,12 +21,13 @@ from typing import Any
 
 from bayplan.idset import CpuSet, NodeSet, bits
 from bayplan.policies.kubelet.admission import Kubelet, Outcome, Seen, Step
+from bayplan.policies.kubelet.configuration import ReservedMemory
 from bayplan.policies.kubelet.distributed import NeverEndsError, take_distributed
 from bayplan.policies.kubelet.hints import Hints, Listed, NoPreference
 from bayplan.policies.kubelet.memory_tables import SeenNode
 from bayplan.policies.kubelet.merge import merge, merge_single_node
 from bayplan.policies.kubelet.packed import AllocationError, take_packed
-from bayplan.policies.kubelet.settings import MemoryReservation, Settings, StartError
+from bayplan.policies.kubelet.settings import Settings, StartError
 from bayplan.policies.kubelet.state import KubeletPanicError, State
 from bayplan.policies.kubelet.topology import CpuTopology, SeenCpu
 from bayplan.policies.kubelet.walk import merge_by_walking
@@ -69,7 +70,7 @@ def settings_of(config: Json) -> Settings:
         reserved_cpu_milli=None if milli is not None and milli < 0 else milli,
         memory_policy=config.get("memory_policy", "None"),
         reserved_memory=tuple(
-            MemoryReservation(node=r["numa"], amounts={k: v for k, v in r.items() if k != "numa"})
+            ReservedMemory(node=r["numa"], limits={k: v for k, v in r.items() if k != "numa"})
             for r in config.get("reserved_memory") or ()
         ),
         node_reserved=config.get("node_reserved"),

@@ -49,7 +49,7 @@ class Assembly:
     def single(self, machine: str, kubelet_config: str | None) -> FleetNode:
         """One node that is just this machine. Raises `InputError` if its kubelet would not start."""
         hardware = self._machine(machine, self._hugepages)
-        configuration = self._configuration(kubelet_config, "")
+        configuration = self._configuration(kubelet_config)
         exact = self._exact if self._exact is not None else kubelet_config is not None
         setup = NodeSetup(
             configuration=configuration, allocatable=node_allocatable(hardware, configuration), exact=exact
@@ -75,7 +75,7 @@ class Assembly:
             machine = self._machine(_beside(spec.machine, folder), spec.hugepages or self._hugepages)
             given = spec.kubelet_config
             named = _beside(given, folder) if isinstance(given, str) else given or kubelet_config
-            configuration = self._configuration(named, folder)
+            configuration = self._configuration(named)
             policy = spec.policy or self._policy
             exact = {"exact": True, "safe": False}.get(spec.mode, self._exact)
             setup = NodeSetup(
@@ -128,7 +128,7 @@ class Assembly:
                 raise error.within(source=source) from error
         return self._machines[key]
 
-    def _configuration(self, named: str | InlineConfiguration | None, folder: str) -> KubeletConfiguration:
+    def _configuration(self, named: str | InlineConfiguration | None) -> KubeletConfiguration:
         if named is None:
             return self._defaults
         if isinstance(named, InlineConfiguration):

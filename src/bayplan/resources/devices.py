@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -48,14 +48,12 @@ class DeviceResource:
         if not grant.devices:
             return holdings
         new = dict(holdings)
-        for granted in grant.devices:
-            for device in granted.ids:
-                key = (granted.resource, device)
-                held = new.get(key, ())
-                if any(h.pod != grant.pod or not h.ends for h in held):
-                    problem = f"{device} is held by {held[0].pod}/{held[0].container}"
-                    raise ConflictError(granted.resource, f"{grant.pod}/{grant.container}", problem)
-                new[key] = (*held, grant)
+        for resource, device in _named(grant):
+            held = new.get((resource, device), ())
+            if any(h.pod != grant.pod or not h.ends for h in held):
+                problem = f"{device} is held by {held[0].pod}/{held[0].container}"
+                raise ConflictError(resource, f"{grant.pod}/{grant.container}", problem)
+            new[resource, device] = (*held, grant)
         return new
 
     def give_back(self, machine: Machine, holdings: DeviceHoldings, grant: Grant) -> DeviceHoldings:
@@ -63,16 +61,19 @@ class DeviceResource:
         if not grant.devices:
             return holdings
         new = dict(holdings)
-        for granted in grant.devices:
-            for device in granted.ids:
-                key = (granted.resource, device)
-                rest = tuple(h for h in new.get(key, ()) if h != grant)
-                if rest:
-                    new[key] = rest
-                else:
-                    new.pop(key, None)
+        for key in _named(grant):
+            rest = tuple(h for h in new.get(key, ()) if h != grant)
+            if rest:
+                new[key] = rest
+            else:
+                new.pop(key, None)
         return new
 
     def effects(self, machine: Machine, grant: Grant, effects: Effects) -> Effects:
         """The devices by id."""
         return msgspec.structs.replace(effects, devices=grant.devices)
+
+
+def _named(grant: Grant) -> Iterator[tuple[str, str]]:
+    """(resource, device) of each device granted."""
+    return ((granted.resource, device) for granted in grant.devices for device in granted.ids)

@@ -11,10 +11,11 @@ import pytest
 
 from bayplan.idset import NodeSet
 from bayplan.policies.kubelet.admission import Kubelet, Outcome, Seen
+from bayplan.policies.kubelet.configuration import ReservedMemory
 from bayplan.policies.kubelet.distributed import take_distributed
 from bayplan.policies.kubelet.hints import Listed
 from bayplan.policies.kubelet.memory_tables import SeenNode
-from bayplan.policies.kubelet.settings import MemoryReservation, Settings, StartError
+from bayplan.policies.kubelet.settings import Settings, StartError
 from bayplan.policies.kubelet.state import KubeletPanicError
 from bayplan.policies.kubelet.topology import CpuTopology, SeenCpu
 from bayplan.policies.kubelet.walk import merge_by_walking
@@ -56,7 +57,7 @@ def with_gpus(units: Iterable[DeviceUnit], *, topology: str = "none") -> Setting
 
 
 def with_memory(reserved: int, *, topology: str = "none", scope: str = "container") -> Settings:
-    kept = (MemoryReservation(node=0, amounts={"memory": reserved}),)
+    kept = (ReservedMemory(node=0, limits={"memory": reserved}),)
     return Settings(memory_policy="Static", reserved_memory=kept, topology_policy=topology, scope=scope)
 
 

@@ -66,8 +66,7 @@ class DeviceManager:
                 held = state.given.get(pod.uid, {})
                 state.given[pod.uid] = {**held, container.name: {**given, name: ids}}
             left = reusable.get(name, _EMPTY)
-            is_init = container.init and not container.restartable
-            reusable[name] = left | frozenset(ids) if is_init else left - frozenset(ids)
+            reusable[name] = left | frozenset(ids) if container.ends else left - frozenset(ids)
 
     def release(self, state: State, pod: str) -> None:
         """Give back all devices of a pod."""

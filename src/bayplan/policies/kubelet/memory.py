@@ -307,7 +307,7 @@ class MemoryManager:
         for block in blocks:
             amounts = table.setdefault(block.nodes, {})
             before = amounts.get(block.type, 0)
-            if container.init and not container.restartable:
+            if container.ends:
                 amounts[block.type] = max(before, block.size)
             elif before:
                 amounts[block.type] = max(0, before - block.size)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from bayplan.policies.kubelet.state import Memory
-from bayplan.quantity import format_bytes
+from bayplan.quantity import hugepages_resource
 
 WORD = 2**64
 
@@ -32,17 +32,13 @@ def allocatable_memory(nodes: Sequence[SeenNode], reserved: Mapping[int, Mapping
     def left(amount: int) -> int:
         return amount % WORD if exact else max(0, amount)
 
-    table: dict[str, list[int]] = {"memory": []}
-    for page in sorted({page for node in nodes for page in node.hugepages}):
-        table[f"hugepages-{format_bytes(page)}"] = []
+    pages = {hugepages_resource(page): page for page in sorted({page for node in nodes for page in node.hugepages})}
+    table: dict[str, list[int]] = {"memory": [], **{kind: [] for kind in pages}}
     for node in nodes:
         huge = sum(page * count for page, count in node.hugepages.items())
         own = reserved.get(node.id, {})
         table["memory"].append(left(node.memory_bytes - own.get("memory", 0) - huge))
-        for kind, column in table.items():
-            if kind == "memory":
-                continue
-            size = next((p for p in node.hugepages if kind == f"hugepages-{format_bytes(p)}"), None)
-            amount = -1 if size is None else left(size * node.hugepages[size] - own.get(kind, 0))
-            column.append(amount)
+        for kind, page in pages.items():
+            there = page in node.hugepages
+            table[kind].append(left(page * node.hugepages[page] - own.get(kind, 0)) if there else -1)
     return {kind: tuple(column) for kind, column in table.items()}

@@ -70,11 +70,10 @@ def remedies(
     found += _policies(trial, pod)
     if not found and refusal.reason.startswith("OutOf") and refusal.free:
         found.append(_in_all(refusal))
-    empty = trial.emptied()
     if state.pods:
         found.append(
             "it fits on this node when it is empty: move pods away from it, or the pod elsewhere"
-            if empty.admits(pod)
+            if trial.emptied().admits(pod)
             else "it does not fit on this node even when it is empty"
         )
     elif not found:

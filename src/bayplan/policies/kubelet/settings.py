@@ -13,8 +13,9 @@ import msgspec
 
 from bayplan.errors import BayplanError
 from bayplan.idset import CpuSet
+from bayplan.policies.kubelet.configuration import ReservedMemory
 from bayplan.policies.kubelet.packed import CpuOptions
-from bayplan.quantity import format_bytes
+from bayplan.quantity import HUGEPAGES, format_bytes
 from bayplan.resources.devices import DeviceUnit
 
 TRUE = ("1", "t", "T", "TRUE", "true", "True")
@@ -50,13 +51,6 @@ class StartError(BayplanError):
         super().__init__(f"{stage} manager: {message}")
 
 
-class MemoryReservation(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes by type (`memory`, `hugepages-2Mi`) that a node keeps for the system."""
-
-    node: int
-    amounts: dict[str, int]
-
-
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a kubelet's configuration that its resource managers act on.
 
@@ -70,7 +64,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reserved_cpus: CpuSet | None = None
     reserved_cpu_milli: int | None = None
     memory_policy: str = "None"
-    reserved_memory: tuple[MemoryReservation, ...] = ()
+    reserved_memory: tuple[ReservedMemory, ...] = ()
     node_reserved: dict[str, int] | None = None
     topology_policy: str = "none"
     scope: str = "container"
@@ -161,11 +155,11 @@ def check_reserved_memory(settings: Settings, node_ids: frozenset[int]) -> dict[
                 f"the reserved memory configuration references a NUMA node {reservation.node} "
                 "that does not exist on this machine",
             )
-        for kind, amount in reservation.amounts.items():
+        for kind, amount in reservation.limits.items():
             totals[kind] = totals.get(kind, 0) + amount
             by_node[reservation.node][kind] = amount  # a second entry for a node replaces the first, in the kubelet too
     wanted = totals if settings.node_reserved is None else settings.node_reserved
-    for kind in sorted({*totals, *(k for k in wanted if k == "memory" or k.startswith("hugepages-"))}):
+    for kind in sorted({*totals, *(k for k in wanted if k == "memory" or k.startswith(HUGEPAGES))}):
         if totals.get(kind, 0) != wanted.get(kind, 0):
             raise StartError(
                 "memory",

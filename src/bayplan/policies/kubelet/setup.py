@@ -10,7 +10,7 @@ from bayplan.policies.kubelet.admission import Seen
 from bayplan.policies.kubelet.allocatable import node_capacity
 from bayplan.policies.kubelet.configuration import KubeletConfiguration
 from bayplan.policies.kubelet.memory_tables import SeenNode
-from bayplan.policies.kubelet.settings import MemoryReservation, Settings
+from bayplan.policies.kubelet.settings import Settings
 from bayplan.policies.kubelet.topology import topology_of
 from bayplan.quantity import HUGEPAGES
 from bayplan.resources.devices import DeviceUnit
@@ -58,9 +58,7 @@ def settings_of(
         reserved_cpus=configuration.reserved_system_cpus,
         reserved_cpu_milli=milli if given else None,
         memory_policy=configuration.memory_manager_policy,
-        reserved_memory=tuple(
-            MemoryReservation(node=entry.node, amounts=entry.limits) for entry in configuration.reserved_memory
-        ),
+        reserved_memory=configuration.reserved_memory,
         node_reserved={kind: amount for kind, amount in reserved.items() if amount},
         topology_policy=configuration.topology_manager_policy,
         scope=configuration.topology_manager_scope,
