@@ -219,6 +219,22 @@ def test_a_reader_that_goes_away_is_no_error(run: Run, tmp_path: Path) -> None:
     assert not done.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [["machine", "preset:superdome-flex-32s", "-o", "json"], ["--help"], ["machine", "presets"]]
+)
+def test_a_reader_that_was_never_there_is_no_error(tmp_path: Path, words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [PROGRAM, *words], cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writing)
+    assert done.returncode == 0
+    assert not done.stderr
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_poor_terminal_loses_no_answer(tmp_path: Path, encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "XDG_CACHE_HOME": str(tmp_path)}

@@ -9,6 +9,10 @@ import sys
 OK, BAD_INPUT, REFUSED, INTERRUPTED = 0, 2, 3, 130
 
 
+class ReaderGoneError(Exception):
+    """Whoever read our output has enough of it. No OSError: click would end with 1 and say nothing."""
+
+
 def main() -> None:
     """The `bayplan` command: 0 all placed, 3 something refused, 2 bad input or usage, 130 interrupted."""
     from bayplan.errors import BayplanError
@@ -29,8 +33,8 @@ def main() -> None:
     except KeyboardInterrupt:
         print("bayplan: interrupted", file=sys.stderr)
         status = INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has enough of it. Python would complain again when it closes standard output.
+    except (BrokenPipeError, ReaderGoneError):
+        # Python would complain again when it closes standard output.
         _give_up_output()
         status = OK
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bayplan import __version__
+from bayplan.cli import ReaderGoneError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -32,6 +33,22 @@ def run(arguments: list[str]) -> int:
     except click.Abort as stop:
         raise KeyboardInterrupt from stop
     return result if isinstance(result, int) else 0
+
+
+class _Bayplan(click.Group):
+    """The whole command line. That the reader of the output went away is for `bayplan.cli.main` to judge."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError as gone:  # --help and --version write here
+            raise ReaderGoneError from gone
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as gone:
+            raise ReaderGoneError from gone
 
 
 class _Machine(click.Group):
@@ -64,7 +81,7 @@ def _drawing(command: F) -> F:
     return command
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(cls=_Bayplan, context_settings=CONTEXT)
 @click.version_option(__version__, message="bayplan %(version)s")
 def bayplan() -> None:
     """Decides where every container of a heterogeneous Kubernetes cluster goes, and says why, offline."""
