@@ -215,3 +215,68 @@ def explain(what: tuple[str, ...]) -> int:
     from bayplan.cli import explain as command
 
     return command.explain(list(what))
+
+
+@bayplan.command()
+@click.argument("trace", type=FILE, required=False)
+@click.option("--nodes", type=FILE, metavar="FILE", help="Nodes: a table, plain or gz.")
+@click.option(
+    "--cluster", "-c", type=FILE, metavar="FILE", help="Nodes: a cluster file, or `kubectl get nodes -o yaml`."
+)
+@click.option(
+    "--node-order", type=FILE, metavar="FILE", help="Ranks of the nodes, by which ties are broken (rank,name)."
+)
+@click.option("--arrivals", type=FILE, metavar="FILE", help="Pods in the order in which they arrive, taken as it is.")
+@click.option("--load", type=click.FloatRange(0, 100), help="Draw pods up to so many times the cards.  [default: 1.3]")
+@click.option("--times/--no-times", default=None, help="Pods come and go at the times that they have, or none leaves.")
+@click.option(
+    "--policy", "-p", "policies", multiple=True, default=["values"], show_default=True, help="Can be repeated."
+)
+@click.option(
+    "--seed", "--seeds", "-s", "seeds", multiple=True, metavar="N[-M]", help="Can be repeated.  [default: 42]"
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["table", "json", "csv", "parquet", "svg"]),
+    default="table",
+    help="How to write the results.",
+)
+@click.option("--save", type=FILE, metavar="FOLDER", help="Write the record of each run, by arrival, there.")
+@click.option("--save-as", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True, help="As what.")
+@click.option("--jobs", "-j", type=click.IntRange(1), help="Runs beside each other.  [default: as many as CPUs]")
+@click.option("--resume", type=FILE, metavar="FOLDER", help="Keep finished runs there, and make none twice.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress and no notes.")
+@_drawing
+def simulate(
+    trace: str | None,
+    nodes: str | None,
+    cluster: str | None,
+    node_order: str | None,
+    arrivals: str | None,
+    load: float | None,
+    times: bool | None,
+    policies: tuple[str, ...],
+    seeds: tuple[str, ...],
+    output: str,
+    save: str | None,
+    save_as: str,
+    jobs: int | None,
+    resume: str | None,
+    quiet: bool,
+    color: bool | None,
+    ascii_only: bool,
+    width: int | None,
+) -> int:
+    """Replay a trace of pods on a fleet of nodes with cards, and measure what the policies make of it.
+
+    TRACE is a list of pods (a table, JSON Lines or Kubernetes manifests), shuffled by the seed unless they have times;
+    or preset:small. In names of files, {seed} stands for the seed.
+    """
+    from bayplan.cli import simulate as command
+    from bayplan.cli.terminal import Look
+
+    inputs = command.Inputs(
+        trace, nodes, cluster, node_order, arrivals, load, times, policies, seeds, jobs, resume, save, save_as, quiet
+    )
+    return command.simulate(inputs, output, Look.of(color, ascii_only, width))

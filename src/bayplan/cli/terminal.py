@@ -33,6 +33,11 @@ class Look(NamedTuple):
 
 def write_document(text: str) -> None:
     """Write a whole document to standard output, as UTF-8."""
+    write_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(content: bytes) -> None:
+    """Write bytes to standard output."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()

@@ -1,17 +1,20 @@
 """Finds policies and kinds of resources, in-tree and anyone else's, through Python's entry points.
 
-Groups: `bayplan.policies` (classes called with a Machine and a NodeSetup, see `policies.policy`) and
-`bayplan.resources` (classes called with nothing, see `resources.plugin`). Facts: the entry points specification of
-packaging.python.org. Asking for one name imports that one only, so that a command starts fast; a plugin that fails to
-import never takes others down with it, and is never passed over in silence.
+Groups: `bayplan.policies` (classes called with a Machine and a NodeSetup, see `policies.policy`),
+`bayplan.resources` (classes called with nothing, see `resources.plugin`) and `bayplan.card_policies` (classes called
+with a PolicySetup, see `fleet.cards.policy`; case, `-` and `_` in their names do not matter). Facts: the entry points
+specification of packaging.python.org. Asking for one name imports that one only, so that a command starts fast; a
+plugin that fails to import never takes others down with it, and is never passed over in silence.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import importlib
+import inspect
+from collections.abc import Callable, Iterable
 from importlib import metadata
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from bayplan.errors import InputError
 from bayplan.policies.policy import ENTRY_POINTS as POLICIES
@@ -19,7 +22,12 @@ from bayplan.policies.policy import Policy
 from bayplan.resources.plugin import ENTRY_POINTS as RESOURCES
 from bayplan.resources.plugin import ResourcePlugin
 
+if TYPE_CHECKING:  # their arrays bring numpy along, for which a plan of one node need not wait
+    from bayplan.fleet.cards.policy import CardPolicy, PolicySetup
+
+CARD_POLICIES = "bayplan.card_policies"
 _POLICY_CALLS = ("begin", "admit", "resize", "started", "release", "remedies", "restore")
+_CARD_POLICY_CALLS = ("seen", "place", "scores")
 _RESOURCE_CALLS = ("empty", "free", "take", "give_back", "effects")
 
 
@@ -47,9 +55,34 @@ def resource_names() -> tuple[str, ...]:
     return tuple(sorted(_points(RESOURCES)))
 
 
+def folded_name(name: str) -> str:
+    """The name of a card policy as it is looked for: `Best-Fit`, `best_fit` and `bestfit` are one."""
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def card_policy_names() -> tuple[str, ...]:
+    """The names of all installed card policies, sorted; nothing is imported."""
+    return tuple(sorted(_points(CARD_POLICIES, folded_name)))
+
+
 def load_policy(name: str) -> type[Policy]:
-    """One policy's class. Raises `InputError` for a name that is none (naming the nearest), or if it does not load."""
+    """One policy's class. Raises `InputError` for a name that is none (naming others), or if it does not load."""
     return cast("type[Policy]", _load(_point(POLICIES, name, "policy"), "policy", _POLICY_CALLS))
+
+
+def load_card_policy(name: str) -> Callable[[PolicySetup], CardPolicy]:
+    """One card policy's class. Raises `InputError` for a name that is none, or if it does not load."""
+    point = _point(CARD_POLICIES, name, "card policy", folded_name)
+    return cast("Callable[[PolicySetup], CardPolicy]", _load(point, "card policy", _CARD_POLICY_CALLS))
+
+
+def card_policy_source(name: str) -> bytes:
+    """What the module of a card policy consists of, as far as it is Python; to tell whether it changed."""
+    module = importlib.import_module(_point(CARD_POLICIES, name, "card policy", folded_name).module)
+    try:
+        return inspect.getsource(module).encode()
+    except (OSError, TypeError):  # compiled, or made at run time
+        return repr(module).encode()
 
 
 def load_resource(name: str) -> ResourcePlugin:
@@ -81,24 +114,26 @@ def load_resources() -> LoadedResources:
     return LoadedResources(tuple(found), tuple(problems))
 
 
-def _points(group: str) -> dict[str, list[metadata.EntryPoint]]:
+def _points(group: str, form: Callable[[str], str] = str) -> dict[str, list[metadata.EntryPoint]]:
     """Name -> the different objects that are installed under it."""
     by_name: dict[str, list[metadata.EntryPoint]] = {}
     for point in metadata.entry_points(group=group):
-        same = by_name.setdefault(point.name, [])
+        same = by_name.setdefault(form(point.name), [])
         if all(other.value != point.value for other in same):
             same.append(point)
     return by_name
 
 
-def _point(group: str, name: str, what: str) -> metadata.EntryPoint:
-    points = _points(group)
-    if name not in points:
-        near = difflib.get_close_matches(name, points, n=3, cutoff=0.4) or sorted(points)
-        raise InputError(f"unknown {what}", value=name, expected=" or ".join(near) or f"a plugin in group {group}")
-    first, *others = points[name]
+def _point(group: str, name: str, what: str, form: Callable[[str], str] = str) -> metadata.EntryPoint:
+    points, wanted = _points(group, form), form(name)
+    if wanted not in points:
+        near = difflib.get_close_matches(wanted, sorted(points), n=3, cutoff=0.4)
+        told = near + [other for other in sorted(points) if other not in near]
+        expected = " or ".join(told) or f"a plugin in group {group}"
+        raise InputError(f"unknown {what}", value=name, expected=expected)
+    first, *others = points[wanted]
     if others:
-        values = " and ".join(sorted(point.value for point in points[name]))
+        values = " and ".join(sorted(point.value for point in points[wanted]))
         raise InputError(f"two plugins are called {name}", source=f"{group}:{name}", value=values, expected="one")
     return first
 

@@ -29,7 +29,6 @@ _DAMAGE = (EOFError, zlib.error, OSError, UnicodeError)
 class Lines(NamedTuple):
     """`first` is the first line that is not blank (empty: there is none); `all` gives it again, with those after it."""
 
-    source: str
     first: str
     all: Iterator[str]
 
@@ -38,12 +37,15 @@ class Lines(NamedTuple):
 def open_lines(path: str) -> Iterator[Lines]:
     """The lines of a file, of standard input (`-`) or of a file that comes with Bayplan (`preset:small/pods.csv`).
 
-    Raises `InputError` that names the file, also while the lines are read.
+    An `InputError` that is raised here, while the lines are read or by who reads them, names the file.
     """
-    with _open(path) as stream:
-        lines = _lines(stream, path)
-        first = next((line for line in lines if line.strip()), "")
-        yield Lines(path, first, _again(first, lines))
+    try:
+        with _open(path) as stream:
+            lines = _lines(stream)
+            first = next((line for line in lines if line.strip()), "")
+            yield Lines(first, _again(first, lines))
+    except InputError as error:
+        raise error.within(source=path) from error
 
 
 def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
@@ -59,13 +61,13 @@ def _open(path: str) -> IO[bytes]:
         if path.startswith(PRESET):
             name, _, file = path.removeprefix(PRESET).partition("/")
             return (resources.files("bayplan.simulate") / "presets" / name / file).open("rb")
-        return open(path, "rb")  # noqa: SIM115  (closed by `open_lines`)
+        return open(path, "rb")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot be read ({reason})", source=path) from error
 
 
-def _lines(stream: IO[bytes], path: str) -> Iterator[str]:
+def _lines(stream: IO[bytes]) -> Iterator[str]:
     number = 0
     try:
         buffered = io.BufferedReader(_Limited(stream))
@@ -77,12 +79,11 @@ def _lines(stream: IO[bytes], path: str) -> Iterator[str]:
             if len(line) > MAX_LINE:
                 raise InputError("too long", place=f"line {number}", expected=f"at most {MAX_LINE} characters")
             yield line
-    except InputError as error:
-        raise error.within(source=path) from error
     except _DAMAGE as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        problem = f"cannot be read ({reason})"
-        raise InputError(problem, source=path, place=f"after line {number}", expected="UTF-8 text, or that in gzip") from error
+        raise InputError(
+            f"cannot be read ({reason})", place=f"after line {number}", expected="UTF-8 text, or that in gzip"
+        ) from error
 
 
 class _Limited(io.RawIOBase):

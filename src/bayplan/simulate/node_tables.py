@@ -48,7 +48,10 @@ def read_node_order(lines: Iterable[str], nodes: Sequence[CardNode]) -> tuple[Ca
             node = by_name.pop(row[at_name], None)
             if node is None:
                 raise InputError(
-                    "no such node, or given twice", place=f"column {name}", value=row[at_name], expected="each node once"
+                    "no such node, or given twice",
+                    place=f"column {name}",
+                    value=row[at_name],
+                    expected="each node once",
                 )
             if rank in ranked:
                 raise InputError("two nodes of one rank", place="column rank", value=rank)

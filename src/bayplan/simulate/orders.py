@@ -25,6 +25,7 @@ DEFAULT_LOAD = 1.3
 MAX_LOAD = 100.0
 MAX_ARRIVALS = 5_000_000
 COPY = "-tuned-"
+NOBODY: Ints = np.zeros(0, np.int64)
 _COPY_NAME = re.compile(rf".*{COPY}\d+", re.DOTALL)
 
 
@@ -76,7 +77,9 @@ def shuffled(nodes: Sequence[CardNode], pods: PodList, seed: int, load: float = 
         if total + request.milli > target:
             break
         if len(order) >= MAX_ARRIVALS:
-            raise InputError("too many arrivals", value=load, expected=f"a load that at most {MAX_ARRIVALS} pods make up")
+            raise InputError(
+                "too many arrivals", value=load, expected=f"a load that at most {MAX_ARRIVALS} pods make up"
+            )
         names.append(f"{pods.names[drawn]}{COPY}{len(order) - len(by_name)}")
         order.append(drawn)
         total += request.total_milli

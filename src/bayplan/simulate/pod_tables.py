@@ -93,7 +93,9 @@ class PodGatherer:
             return pods
         if not timed.all():
             without = pods.names[int(timed.argmin())]
-            raise InputError("a pod without a time of arrival among others with one", value=without, expected="all or none")
+            raise InputError(
+                "a pod without a time of arrival among others with one", value=without, expected="all or none"
+            )
         return pods._replace(arrives_s=times[:, 0].copy(), leaves_s=times[:, 1].copy())
 
 

@@ -26,7 +26,15 @@ class Standing(NamedTuple):
 
     def at(self, rows: Ints) -> Standing:
         """Of these steps only."""
-        return Standing(*(column[rows] for column in self))
+        return Standing(
+            alloc_milli=self.alloc_milli[rows],
+            alloc_cpu_milli=self.alloc_cpu_milli[rows],
+            frag_milli=self.frag_milli[rows],
+            frag_by_cause=self.frag_by_cause[rows],
+            cpu_w=self.cpu_w[rows],
+            gpu_w=self.gpu_w[rows],
+            used_nodes=self.used_nodes[rows],
+        )
 
 
 class Changes(NamedTuple):

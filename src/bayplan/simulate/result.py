@@ -36,9 +36,9 @@ class OverTime(msgspec.Struct, frozen=True, kw_only=True):
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """One policy, one seed. What is by load has a percentage of the fleet's cards, as text, for its keys.
 
-    `fragmentation_percent` is of all cards, `fragmentation_ratio` of those idle. `by_cause` is the idle part at the end,
-    in percent of all cards. `mean_allocation_percent` is over time, `energy_kwh` from the first arrival to the last:
-    both None, like `over_time`, where the trace has no times.
+    `fragmentation_percent` is of all cards, `fragmentation_ratio` of those idle. `by_cause` is what is idle
+    at the end, in percent of all cards. `mean_allocation_percent` is over time, `energy_kwh` from the first arrival to
+    the last: both None, like `over_time`, where the trace has no times.
     """
 
     policy: str
@@ -119,7 +119,8 @@ def _rounded(above: Ints, below: int) -> Ints:
         return np.zeros_like(above)
     quotient, rest = np.divmod(above, below)
     up = (2 * rest > below) | ((2 * rest == below) & (quotient % 2 == 1))
-    return quotient + up
+    nearest: Ints = quotient + up
+    return nearest
 
 
 def _two(part: Floats, whole: Ints) -> Floats:

@@ -110,5 +110,7 @@ def _checked(reader: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
 def _even(rows: Iterator[tuple[int, list[str]]], width: int) -> Iterator[tuple[int, list[str]]]:
     for number, row in rows:
         if len(row) != width:
-            raise InputError("cells that fit no column", place=f"row {number}", value=len(row), expected=f"{width} cells")
+            raise InputError(
+                "cells that fit no column", place=f"row {number}", value=len(row), expected=f"{width} cells"
+            )
         yield number, row

@@ -1,0 +1,75 @@
+"""Simulations as a picture: allocation, fragmentation and power against load, policies as lines (the extra `charts`).
+
+The line is the mean over the seeds, the band around it the least and the most. The same runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bayplan.errors import InputError
+from bayplan.report.plain import plain
+from bayplan.simulate.result import RunResult
+from bayplan.simulate.summary import summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PANELS = (
+    ("allocation_percent", "allocated, % of all cards"),
+    ("fragmentation_percent", "fragmented, % of all cards"),
+    ("power_kw", "power, kW"),
+)
+# Okabe and Ito's colours, which people who see colours differently can tell apart.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_STYLES = ("-", "--", "-.", ":")
+_SETTINGS: dict[Any, Any] = {
+    "svg.hashsalt": "bayplan",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.color": "#e0e0e0",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "path.simplify": False,
+}
+_INCHES = (12.0, 3.8)
+
+
+def as_svg(runs: Sequence[RunResult]) -> str:
+    """The picture. Raises `InputError` where matplotlib is not installed."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError("a picture needs matplotlib", expected="pip install 'bayplan[charts]', or -o table") from error
+    picture = io.StringIO()
+    with mpl.rc_context(rc={**mpl.rcParamsDefault, **_SETTINGS}):
+        figure = Figure(figsize=_INCHES, layout="constrained")
+        FigureCanvasSVG(figure)
+        panels = figure.subplots(1, len(_PANELS))
+        for axes, (field, label) in zip(panels, _PANELS, strict=True):
+            _panel(axes, runs, field, label)
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+        figure.savefig(picture, format="svg", metadata={"Date": None, "Creator": None})
+    return picture.getvalue()
+
+
+def _panel(axes: Axes, runs: Sequence[RunResult], field: str, label: str) -> None:
+    for i, (policy, mean) in enumerate(summary(runs).mean.items()):
+        values: dict[str, float] = getattr(mean, field)
+        loads = [int(load) for load in values]
+        colour, style = _COLOURS[i % len(_COLOURS)], _STYLES[i // len(_COLOURS) % len(_STYLES)]
+        shown = plain(policy).replace("$", r"\$")
+        axes.plot(loads, list(values.values()), style, color=colour, linewidth=1.4, label=shown)
+        if len(mean.seeds) > 1:
+            own = [getattr(run, field) for run in runs if run.policy == policy]
+            least = [min(each[load] for each in own if load in each) for load in values]
+            most = [max(each[load] for each in own if load in each) for load in values]
+            axes.fill_between(loads, least, most, color=colour, alpha=0.2, linewidth=0)
+    axes.set_xlabel("load: what has come, % of all cards")
+    axes.set_ylabel(label)
