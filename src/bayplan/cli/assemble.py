@@ -63,12 +63,13 @@ class Assembly:
 
     def cluster(self, path: str, default_machine: str, kubelet_config: str | None) -> list[FleetNode]:
         """The nodes of a cluster file; `kubelet_config` is for those that name none."""
-        try:
-            specs = read_cluster(open_documents([path]), default_machine)
-        except InputError as error:
-            raise error.within(source=path) from error
-        folder = os.path.dirname(path)
-        return [self._of_spec(spec, folder, kubelet_config) for spec in specs]
+        specs = _specs(path, default_machine)
+        return [self._of_spec(spec, os.path.dirname(path), kubelet_config) for spec in specs]
+
+    def offering(self, path: str) -> list[FleetNode | NodeSpec]:
+        """As `cluster`, but a node that names no machine is given as the file has it, for what it says to offer."""
+        specs = _specs(path, machines=False)
+        return [self._of_spec(spec, os.path.dirname(path), None) if spec.machine else spec for spec in specs]
 
     def _of_spec(self, spec: NodeSpec, folder: str, kubelet_config: str | None) -> FleetNode:
         try:
@@ -143,6 +144,13 @@ class Assembly:
                 raise error.within(source=named) from error
             self.notes += self._configurations[named].notes
         return self._configurations[named].configuration
+
+
+def _specs(path: str, default_machine: str = "", *, machines: bool = True) -> tuple[NodeSpec, ...]:
+    try:
+        return read_cluster(open_documents([path]), default_machine, machines=machines)
+    except InputError as error:
+        raise error.within(source=path) from error
 
 
 def _beside(named: str, folder: str) -> str:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from bayplan.cli import OK
 from bayplan.cli.terminal import Look, write_bytes, write_document
@@ -78,25 +78,40 @@ def _source(inputs: Inputs, tell: Callable[[str], None]) -> TraceSource:
     from bayplan.simulate.sources import PRESET_PODS, TraceSource, Wishes, preset_file
 
     _nothing_odd(inputs)
-    nodes = _nodes(inputs)
+    nodes = _nodes(inputs, tell)
     _tell_unknown_power(nodes, tell)
     pods = inputs.arrivals or inputs.trace or ""
     if _is_preset(pods):
         pods = preset_file(pods, PRESET_PODS)
     wishes = Wishes(pods, inputs.arrivals is not None, inputs.node_order, inputs.times, inputs.load)
-    return TraceSource(nodes, wishes, _manifests)
+    return TraceSource(nodes, wishes, tell)
 
 
-def _manifests(text: str, path: str) -> NoReturn:
-    raise InputError("no table of pods", source=path)
-
-
-def _nodes(inputs: Inputs) -> tuple[CardNode, ...]:
+def _nodes(inputs: Inputs, tell: Callable[[str], None]) -> tuple[CardNode, ...]:
     from bayplan.simulate.sources import PRESET_NODES, open_nodes, preset_file
 
+    if inputs.cluster is not None:
+        return _cluster_nodes(inputs.cluster, tell)
     if inputs.nodes is not None:
         return open_nodes(preset_file(inputs.nodes, PRESET_NODES) if _is_preset(inputs.nodes) else inputs.nodes)
     return open_nodes(preset_file(inputs.trace or "", PRESET_NODES))
+
+
+def _cluster_nodes(path: str, tell: Callable[[str], None]) -> tuple[CardNode, ...]:
+    from bayplan.cli.assemble import Assembly
+    from bayplan.fleet.cards.dialects import card_node
+
+    assembly = Assembly("kubelet", None)
+    offering = assembly.offering(path)
+    for note in assembly.notes:
+        tell(str(note))
+    closed = sum(1 for node in offering if node.unschedulable)
+    if closed:
+        tell(f"{closed} nodes that are unschedulable are left out")
+    try:
+        return tuple(card_node(node) for node in offering if not node.unschedulable)
+    except InputError as error:
+        raise error.within(source=path) from error
 
 
 def _is_preset(name: str) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bayplan.errors import InputError
 from bayplan.files import open_tree
+from bayplan.files.whole import write_whole
 from bayplan.machine.model import Machine
 from bayplan.machine.sysfs import read, told_lines
 from bayplan.machine.tree import Tree
@@ -32,7 +33,7 @@ def capture(root: str | os.PathLike[str], out_path: str | os.PathLike[str], *, o
     recorder = Recorder(open_tree(root))
     machine = read(recorder, source=str(root))
     try:
-        _write(out, pack(recorder), overwrite=overwrite)
+        write_whole(out, pack(recorder), overwrite=overwrite)
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror or error})", source=str(out)) from error
     return machine
@@ -106,18 +107,3 @@ def _member(path: str, recorder: Recorder) -> tuple[tarfile.TarInfo, bytes]:
         member.type = tarfile.DIRTYPE
         member.mode = 0o755
     return member, content
-
-
-def _write(out: Path, content: bytes, *, overwrite: bool) -> None:
-    """Write beside the place, then move there in one step; whatever interrupts it leaves nothing behind."""
-    partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if not overwrite and os.path.lexists(out):
-            raise InputError("exists already", source=str(out), expected="a new file, or --force to replace it")
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)

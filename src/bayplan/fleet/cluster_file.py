@@ -94,17 +94,21 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-def read_cluster(documents: Iterable[Document], default_machine: str = "") -> tuple[NodeSpec, ...]:
+def read_cluster(
+    documents: Iterable[Document], default_machine: str = "", *, machines: bool = True
+) -> tuple[NodeSpec, ...]:
     """The nodes of all documents, in order. `default_machine` is for those which name none.
 
-    Raises `InputError` for what cannot be used, for a node without a machine, two of one name, and for no nodes at all.
+    Raises `InputError` for what cannot be used, for a node without a machine (but not without `machines`: then what it
+    says to be allocatable has to do), two of one name, and for no nodes at all.
     """
     nodes: dict[str, NodeSpec] = {}
     source = ""
+    default = default_machine or (None if machines else "")
     for document in documents:
         source = document.source
         for place, value in _objects(document):
-            for node in _located(document.source, place, value, default_machine):
+            for node in _located(document.source, place, value, default):
                 _add(nodes, node)
     if not nodes:
         raise InputError("no nodes", source=source, expected="a Cluster with nodes, or Node objects")
@@ -138,18 +142,18 @@ def _objects(document: Document) -> Iterator[tuple[str, Any]]:
         yield f"{document.place}, items[{i}]", {**header, **item} if isinstance(item, dict) else item
 
 
-def _located(source: str, place: str, value: Any, default_machine: str) -> list[NodeSpec]:
+def _located(source: str, place: str, value: Any, default: str | None) -> list[NodeSpec]:
     try:
         fields = as_fields(value, "")
-        return _read_object(fields, f"{source}: {place}", source, place, default_machine)
+        return _read_object(fields, f"{source}: {place}", source, place, default)
     except InputError as error:
         raise error.in_document(source=source, document=place) from error
 
 
-def _read_object(fields: Fields, where: str, source: str, place: str, default_machine: str) -> list[NodeSpec]:
+def _read_object(fields: Fields, where: str, source: str, place: str, default: str | None) -> list[NodeSpec]:
     kind, version = fields.text("kind"), fields.text("apiVersion")
     if (kind, version) == ("Node", "v1"):
-        return [_read_real_node(fields, where, default_machine)]
+        return [_read_real_node(fields, where, default)]
     if kind != "Cluster":
         raise fields.error(
             "kind", "wrong" if kind else "missing", value=kind or ..., expected="Cluster, Node or a List"
@@ -157,20 +161,20 @@ def _read_object(fields: Fields, where: str, source: str, place: str, default_ma
     if version != API_VERSION:
         raise fields.error("apiVersion", "wrong", value=version or ..., expected=API_VERSION)
     refuse_unknown(fields, _CLUSTER_FIELDS)
-    machine = fields.text("defaultMachine") or default_machine
+    machine = fields.text("defaultMachine") or default
     nodes: list[NodeSpec] = []
     for entry in fields.entries("nodes"):
         nodes += _read_entry(entry, source, place, machine)
     return nodes
 
 
-def _read_entry(entry: Fields, source: str, place: str, default_machine: str) -> list[NodeSpec]:
+def _read_entry(entry: Fields, source: str, place: str, default: str | None) -> list[NodeSpec]:
     """The nodes of one entry of `nodes`; a `count` numbers them."""
     refuse_unknown(entry, _NODE_FIELDS)
     name = entry.required_text("name")
     check_subdomain(name, entry.at("name"))
-    machine = entry.text("machine") or default_machine
-    if not machine:
+    machine = entry.text("machine") or default
+    if machine is None:
         raise entry.error("machine", "missing", expected="like preset:epyc-9654-nps4, or the path of a machine file")
     count = entry.integer("count", 0, MAX_NODES)
     if entry.text("mode") not in MODES:
@@ -201,13 +205,13 @@ def _read_configuration(entry: Fields, source: str, place: str) -> str | InlineC
     return entry.text("kubeletConfig") or None
 
 
-def _read_real_node(fields: Fields, where: str, default_machine: str) -> NodeSpec:
+def _read_real_node(fields: Fields, where: str, default: str | None) -> NodeSpec:
     metadata, spec, status = fields.mapping("metadata"), fields.mapping("spec"), fields.mapping("status")
     name = metadata.required_text("name")
     check_subdomain(name, metadata.at("name"))
     annotations = metadata.mapping("annotations")
-    machine = annotations.text(MACHINE_ANNOTATION) or default_machine
-    if not machine:
+    machine = annotations.text(MACHINE_ANNOTATION) or default
+    if machine is None:
         raise annotations.error(
             MACHINE_ANNOTATION,
             f"missing, and a Node does not tell its hardware (node {name})",

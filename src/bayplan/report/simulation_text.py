@@ -14,6 +14,7 @@ from bayplan.simulate.summary import Mean, summary
 LOADS = (20, 50, 80, 90, 95, 100, 110, 120, 130)
 """Loads for which there is a column, where the runs reached them; otherwise, some that they reached."""
 MOST_LOADS = 9
+_NEAR = 5
 _CURVES = (
     ("allocation_percent", "Allocated, percent of all cards, by load", 2),
     ("fragmentation_percent", "Fragmented, percent of all cards, by load", 2),
@@ -55,7 +56,7 @@ def _loads(means: Sequence[Mean]) -> list[str]:
     if len(chosen) < 3:
         step = max(1, -(-len(reached) // MOST_LOADS))
         chosen = reached[::-1][::step][::-1]
-    if reached and reached[-1] not in chosen:
+    if reached and chosen[-1] + _NEAR < reached[-1]:
         chosen.append(reached[-1])
     return [str(load) for load in chosen[-MOST_LOADS:]]
 
@@ -64,7 +65,7 @@ def _at(mean: Mean, field: str, load: str, digits: int, sign: str) -> str:
     values: Mapping[str, float] = getattr(mean, field)
     if load not in values:
         return ""
-    spread = f" {sign}{mean.deviation[field][load]:.{digits}f}" if len(mean.seeds) > 1 else ""
+    spread = f"{sign}{mean.deviation[field][load]:.{digits}f}" if len(mean.seeds) > 1 else ""
     return f"{values[load]:.{digits}f}{spread}"
 
 

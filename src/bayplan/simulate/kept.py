@@ -8,8 +8,6 @@ something else than its name does, is told and the run made again.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -20,6 +18,7 @@ import msgspec
 from bayplan import __version__
 from bayplan.errors import InputError
 from bayplan.files.plugins import card_policy_source
+from bayplan.files.whole import write_whole
 from bayplan.simulate.result import RunResult
 from bayplan.simulate.run import Run
 from bayplan.simulate.trace import Trace
@@ -89,19 +88,6 @@ class Kept:
             self._last = (trace, trace_digest(trace))
         what = (FORMAT, __version__, _code_digest(run.policy.name), self._last[1], str(run.policy), run.seed)
         return hashlib.sha256(msgspec.json.encode(what)).hexdigest()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside its place, then move it there in one step."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
 
 
 def trace_digest(trace: Trace) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bayplan.errors import InputError
+from bayplan.files.whole import write_whole
 from bayplan.fleet.cards.fragmentation import CAUSES
-from bayplan.simulate.kept import write_whole
 from bayplan.simulate.record import REASONS, Record
 from bayplan.simulate.trace import Trace
 

@@ -6,24 +6,26 @@ is told by its beginning: a table, JSON Lines, or Kubernetes manifests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from bayplan.errors import InputError
+from bayplan.files.documents import open_documents
 from bayplan.files.tables import PRESET, Lines, open_lines
 from bayplan.fleet.cards.model import CardNode
 from bayplan.simulate import orders
 from bayplan.simulate.node_tables import read_node_order, read_nodes
 from bayplan.simulate.pod_tables import PodList, is_openb, read_pod_lines, read_pods
 from bayplan.simulate.trace import Trace
+from bayplan.workload.documents import Document, read_documents
 
 SEED = "{seed}"
 PRESETS = ("small",)
 PRESET_NODES = "nodes.csv"
 PRESET_PODS = "pods.csv"
 
-ManifestReader = Callable[[str, str], PodList]
-"""Reads pods from a text and the name of its file."""
+Tell = Callable[[str], None]
 
 
 class Wishes(NamedTuple):
@@ -55,12 +57,12 @@ def preset_file(name: str, file: str) -> str:
 
 
 class TraceSource:
-    """Makes the trace of a seed. Files that do not depend on the seed are read once."""
+    """Makes the trace of a seed; what does not depend on it is read once. `tell` is told what was noticed."""
 
-    def __init__(self, nodes: Sequence[CardNode], wishes: Wishes, manifests: ManifestReader) -> None:
+    def __init__(self, nodes: Sequence[CardNode], wishes: Wishes, tell: Tell) -> None:
         self._nodes = tuple(nodes)
         self._wishes = wishes
-        self._manifests = manifests
+        self._tell = tell
         self._path = ""
         self._pods = PodList([], (), orders.NOBODY)
         self._openb = False
@@ -95,14 +97,26 @@ class TraceSource:
     def _read(self, path: str) -> None:
         if path == self._path:
             return
-        with open_lines(path) as lines:
-            self._pods, self._openb = self._read_pods(lines, path)
+        if os.path.isdir(path):
+            self._pods, self._openb = self._read_manifests(open_documents([path])), False
+        else:
+            with open_lines(path) as lines:
+                self._pods, self._openb = self._read_lines(lines, path)
         self._path = path
 
-    def _read_pods(self, lines: Lines, path: str) -> tuple[PodList, bool]:
+    def _read_lines(self, lines: Lines, path: str) -> tuple[PodList, bool]:
         head = lines.first.strip()
         if head.startswith("{") and head.endswith("}") and '"kind"' not in head and '"name"' in head:
             return read_pod_lines(lines.all), False
         if "," in head and not head.startswith(("{", "[", "#", "-")) and ": " not in head:
             return read_pods(lines.all), is_openb(head.split(","))
-        return self._manifests("".join(lines.all), path), False
+        return self._read_manifests(read_documents("".join(lines.all), path)), False
+
+    def _read_manifests(self, documents: Iterable[Document]) -> PodList:
+        # Imported here, so that a table is read without YAML.
+        from bayplan.simulate.kubernetes import read_manifests
+
+        read = read_manifests(documents, sorted({node.model for node in self._nodes if node.cards}))
+        for note in read.notes:
+            self._tell(str(note))
+        return read.pods

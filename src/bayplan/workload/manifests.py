@@ -31,6 +31,7 @@ from bayplan.workload.pods import (
     read_priority_class,
 )
 from bayplan.workload.templates import GROUPS, MAX_COPIES, Expansion, read_controller
+from bayplan.workload.times import PodTimes, read_times
 
 MAX_LIST_DEPTH = 4
 _LONGEST_NAME = 60
@@ -39,10 +40,11 @@ _Key = tuple[str, str, str]  # kind, namespace, name
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods in the order of the documents, and what was noticed while reading them."""
+    """Pods in the order of the documents, and what was noticed while reading them. `times`: by a pod's `source`."""
 
     pods: tuple[Pod, ...]
     notes: tuple[Note, ...] = ()
+    times: dict[str, PodTimes] = {}
 
 
 class _Object(msgspec.Struct, frozen=True):
@@ -78,15 +80,18 @@ class _Read(msgspec.Struct, frozen=True):
     copies: Expansion | None
 
 
-def read(documents: Iterable[Document]) -> Workload:
-    """The pods of all documents. Raises `InputError` (`file: document 2 (Pod default/web): spec...: problem`)."""
+def read(documents: Iterable[Document], *, over_time: bool = False) -> Workload:
+    """The pods of all documents. Raises `InputError` (`file: document 2 (Pod default/web): spec...: problem`).
+
+    `over_time`: pods that have ended are given too, and the times of all.
+    """
     notes = Notes()
     objects = [obj for document in documents for obj in _objects(document)]
     classes = _priority_classes(objects)
     given: dict[_Key, _Read] = {}
     for obj in objects:
         notes.place = f"{obj.source}: {obj.title}"
-        read_one = _located(obj, classes, notes)
+        read_one = _located(obj, classes, notes, ended=over_time)
         if read_one is None:
             continue
         if read_one.key in given:
@@ -99,7 +104,22 @@ def read(documents: Iterable[Document]) -> Workload:
             )
         given[read_one.key] = read_one
     pods = _name_copies(_expanded(given, notes))
-    return Workload(pods=tuple(pods), notes=notes.all())
+    return Workload(pods=tuple(pods), notes=notes.all(), times=_times(given.values()) if over_time else {})
+
+
+def _times(given: Iterable[_Read]) -> dict[str, PodTimes]:
+    """By a pod's `source`, its times; the copies that a controller makes have those of its template's annotations."""
+    times = {}
+    for one in given:
+        if one.copies is None:
+            continue
+        pod = one.copies.pod
+        value = one.origin.value if one.key[0] == "Pod" else {"metadata": {"annotations": pod.annotations}}
+        try:
+            times[pod.source] = read_times(Fields(value))
+        except InputError as error:
+            raise error.in_document(source=one.origin.source, document=one.origin.title) from error
+    return times
 
 
 def _seen_from(obj: _Object, other: _Object) -> str:
@@ -159,14 +179,14 @@ def _priority_classes(objects: list[_Object]) -> PriorityClasses:
     return PriorityClasses(values, default)
 
 
-def _located(obj: _Object, classes: PriorityClasses, notes: Notes) -> _Read | None:
+def _located(obj: _Object, classes: PriorityClasses, notes: Notes, *, ended: bool) -> _Read | None:
     try:
-        return _read_object(obj, classes, notes)
+        return _read_object(obj, classes, notes, ended=ended)
     except InputError as error:
         raise error.in_document(source=obj.source, document=obj.title) from error
 
 
-def _read_object(obj: _Object, classes: PriorityClasses, notes: Notes) -> _Read | None:
+def _read_object(obj: _Object, classes: PriorityClasses, notes: Notes, *, ended: bool) -> _Read | None:
     if obj.group not in GROUPS.get(obj.kind, ()):
         group = f" ({printable(obj.group, _LONGEST_TITLE)})" if obj.group else ""
         hint = "" if obj.kind in GROUPS else nearest(obj.kind, GROUPS)
@@ -176,7 +196,7 @@ def _read_object(obj: _Object, classes: PriorityClasses, notes: Notes) -> _Read 
     if obj.kind == "PriorityClass":
         return None
     fields = Fields(obj.value)
-    copies = _read_pod(obj, fields, classes, notes) if obj.kind == "Pod" else None
+    copies = _read_pod(obj, fields, classes, notes, ended=ended) if obj.kind == "Pod" else None
     if obj.kind != "Pod":
         copies = read_controller(obj.kind, fields, classes, notes)
         copies = msgspec.structs.replace(copies, pod=_with_source(copies.pod, obj))
@@ -187,10 +207,10 @@ def _read_object(obj: _Object, classes: PriorityClasses, notes: Notes) -> _Read 
     return _Read(obj, (obj.kind, namespace, name), (owner[0], namespace, owner[1]) if owner else None, copies)
 
 
-def _read_pod(obj: _Object, fields: Fields, classes: PriorityClasses, notes: Notes) -> Expansion | None:
+def _read_pod(obj: _Object, fields: Fields, classes: PriorityClasses, notes: Notes, *, ended: bool) -> Expansion | None:
     metadata = fields.mapping("metadata")
     identity = read_identity(metadata, notes)
-    if is_finished(fields.mapping("status")):
+    if not ended and is_finished(fields.mapping("status")):
         notes.add("finished", "a pod that has ended is skipped")
         return None
     notes.unknown_fields(obj.value, POD_FIELDS, "a Pod")
