@@ -1,8 +1,8 @@
 """A small trace that is made up, for examples and tests: `preset:small`.
 
-`python -m bayplan.simulate.made_trace FOLDER` writes `nodes.csv` and `pods.csv` in openb's form; a test holds the files
-in `presets/small` to it. All follows from the tables here and the draws of `fleet.cards.generator` with `SEED`, in whole
-numbers. The shares of kinds are of the order that clusters shared by many teams report; nothing is taken from a trace.
+`python -m bayplan.simulate.made_trace FOLDER` writes `nodes.csv` and `pods.csv` in openb's form; a test holds what is
+in `presets/small` to it. All follows from the tables here and the draws of `fleet.cards.generator` with `SEED`, in
+whole numbers; nothing is taken from a trace.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 class _Shape(NamedTuple):
-    """`count` equal nodes."""
+    """So many equal nodes."""
 
     model: str
-    count: int
+    nodes: int
     cards: int
     cpus: int
     memory_gib: int
@@ -63,7 +63,7 @@ def nodes_csv() -> str:
     """The nodes."""
     rows = [
         f"small-node-{i:03d},{shape.cpus * 1000},{shape.memory_gib * 1024},{shape.cards},{shape.model}"
-        for i, shape in enumerate(shape for shape in SHAPES for _ in range(shape.count))
+        for i, shape in enumerate(shape for shape in SHAPES for _ in range(shape.nodes))
     ]
     return "\n".join(["sn,cpu_milli,memory_mib,gpu,model", *rows]) + "\n"
 

@@ -98,6 +98,7 @@ class CardFleet:
         states.capacity_milli = WHOLE * int(states.cards.sum())
         states.allocated_milli = states.capacity_milli - int(left.sum())
         states.version = 0
+        states.pods = np.zeros((len(nodes), left.shape[1] + 1), np.int64)
         states._touched = np.zeros(len(nodes), np.int64)
         states._allowed = {}
         return states
