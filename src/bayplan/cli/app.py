@@ -244,6 +244,9 @@ def explain(what: tuple[str, ...]) -> int:
 )
 @click.option("--save", type=FILE, metavar="FOLDER", help="Write the record of each run, by arrival, there.")
 @click.option("--save-as", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True, help="As what.")
+@click.option(
+    "--model-label", "model_labels", multiple=True, metavar="LABEL", help="Of nodes: tells the model of cards."
+)
 @click.option("--jobs", "-j", type=click.IntRange(1), help="Runs beside each other.  [default: as many as CPUs]")
 @click.option("--resume", type=FILE, metavar="FOLDER", help="Keep finished runs there, and make none twice.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress and no notes.")
@@ -261,6 +264,7 @@ def simulate(
     output: str,
     save: str | None,
     save_as: str,
+    model_labels: tuple[str, ...],
     jobs: int | None,
     resume: str | None,
     quiet: bool,
@@ -277,6 +281,20 @@ def simulate(
     from bayplan.cli.terminal import Look
 
     inputs = command.Inputs(
-        trace, nodes, cluster, node_order, arrivals, load, times, policies, seeds, jobs, resume, save, save_as, quiet
+        trace=trace,
+        nodes=nodes,
+        cluster=cluster,
+        node_order=node_order,
+        arrivals=arrivals,
+        load=load,
+        times=times,
+        policies=policies,
+        seeds=seeds,
+        save=save,
+        save_as=save_as,
+        model_labels=model_labels,
+        jobs=jobs,
+        resume=resume,
+        quiet=quiet,
     )
     return command.simulate(inputs, output, Look.of(color, ascii_only, width))

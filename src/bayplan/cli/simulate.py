@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from bayplan.cli import OK
 from bayplan.cli.terminal import Look, write_bytes, write_document
 from bayplan.errors import InputError
 
 if TYPE_CHECKING:
+    from bayplan.fleet.cards.dialects import CardDialect
     from bayplan.fleet.cards.model import CardNode
     from bayplan.simulate.result import RunResult
     from bayplan.simulate.run import Run, Save
@@ -35,6 +38,7 @@ class Inputs(NamedTuple):
     times: bool | None
     policies: Sequence[str]
     seeds: Sequence[str]
+    model_labels: Sequence[str]
     jobs: int | None
     resume: str | None
     save: str | None
@@ -46,6 +50,7 @@ def simulate(inputs: Inputs, output: str, look: Look) -> int:
     """Make all runs and write what they come to."""
     from bayplan.simulate.run import PolicyName, Run, parse_seeds
 
+    _can_be_written(output, inputs)
     policies = dict.fromkeys(PolicyName.parse(name) for text in inputs.policies for name in text.split(","))
     seeds = parse_seeds(inputs.seeds) if inputs.seeds else (DEFAULT_SEED,)
     runs = [Run(policy, seed) for policy in policies for seed in seeds]
@@ -78,26 +83,33 @@ def _source(inputs: Inputs, tell: Callable[[str], None]) -> TraceSource:
     from bayplan.simulate.sources import PRESET_PODS, TraceSource, Wishes, preset_file
 
     _nothing_odd(inputs)
-    nodes = _nodes(inputs, tell)
+    dialect = _dialect(inputs.model_labels)
+    nodes = _nodes(inputs, dialect, tell)
     _tell_unknown_power(nodes, tell)
     pods = inputs.arrivals or inputs.trace or ""
     if _is_preset(pods):
         pods = preset_file(pods, PRESET_PODS)
     wishes = Wishes(pods, inputs.arrivals is not None, inputs.node_order, inputs.times, inputs.load)
-    return TraceSource(nodes, wishes, tell)
+    return TraceSource(nodes, wishes, dialect, tell)
 
 
-def _nodes(inputs: Inputs, tell: Callable[[str], None]) -> tuple[CardNode, ...]:
+def _dialect(model_labels: Sequence[str]) -> CardDialect:
+    from bayplan.fleet.cards.dialects import KNOWN
+
+    return structs.replace(KNOWN, model_labels=(*model_labels, *KNOWN.model_labels))
+
+
+def _nodes(inputs: Inputs, dialect: CardDialect, tell: Callable[[str], None]) -> tuple[CardNode, ...]:
     from bayplan.simulate.sources import PRESET_NODES, open_nodes, preset_file
 
     if inputs.cluster is not None:
-        return _cluster_nodes(inputs.cluster, tell)
+        return _cluster_nodes(inputs.cluster, dialect, tell)
     if inputs.nodes is not None:
         return open_nodes(preset_file(inputs.nodes, PRESET_NODES) if _is_preset(inputs.nodes) else inputs.nodes)
     return open_nodes(preset_file(inputs.trace or "", PRESET_NODES))
 
 
-def _cluster_nodes(path: str, tell: Callable[[str], None]) -> tuple[CardNode, ...]:
+def _cluster_nodes(path: str, dialect: CardDialect, tell: Callable[[str], None]) -> tuple[CardNode, ...]:
     from bayplan.cli.assemble import Assembly
     from bayplan.fleet.cards.dialects import card_node
 
@@ -109,7 +121,7 @@ def _cluster_nodes(path: str, tell: Callable[[str], None]) -> tuple[CardNode, ..
     if closed:
         tell(f"{closed} nodes that are unschedulable are left out")
     try:
-        return tuple(card_node(node) for node in offering if not node.unschedulable)
+        return tuple(card_node(node, dialect) for node in offering if not node.unschedulable)
     except InputError as error:
         raise error.within(source=path) from error
 
@@ -144,6 +156,19 @@ def _tell_unknown_power(nodes: Sequence[CardNode], tell: Callable[[str], None]) 
     unknown = [model or "of no known model" for model in PowerModel(CardFleet(nodes)).unknown]
     if unknown:
         tell(f"what these cards draw is not known and taken to be as of an A10: {', '.join(unknown)}")
+
+
+def _can_be_written(output: str, inputs: Inputs) -> None:
+    """What is missing here is told before hours of work."""
+    from bayplan.simulate.records import check_form
+
+    if output == "svg":
+        from bayplan.report.simulation_chart import check
+
+        check()
+    check_form(output)
+    if inputs.save is not None:
+        check_form(inputs.save_as)
 
 
 def _write(runs: Sequence[RunResult], output: str, look: Look) -> None:

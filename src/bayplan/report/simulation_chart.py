@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from bayplan.errors import InputError
@@ -39,14 +40,19 @@ _SETTINGS: dict[Any, Any] = {
 _INCHES = (12.0, 3.8)
 
 
+def check() -> None:
+    """Raises `InputError` where no picture can be drawn here."""
+    if find_spec("matplotlib") is None:
+        raise InputError("a picture needs matplotlib", expected="pip install 'bayplan[charts]', or -o table")
+
+
 def as_svg(runs: Sequence[RunResult]) -> str:
     """The picture. Raises `InputError` where matplotlib is not installed."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError("a picture needs matplotlib", expected="pip install 'bayplan[charts]', or -o table") from error
+    check()
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     picture = io.StringIO()
     with mpl.rc_context(rc={**mpl.rcParamsDefault, **_SETTINGS}):
         figure = Figure(figsize=_INCHES, layout="constrained")

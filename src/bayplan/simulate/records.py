@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,12 @@ def record_columns(trace: Trace, record: Record) -> dict[str, Any]:
     return columns
 
 
+def check_form(form: str) -> None:
+    """Raises `InputError` where a table of this form cannot be written here."""
+    if form == "parquet" and find_spec("pyarrow") is None:
+        raise InputError("Parquet needs pyarrow", expected="pip install 'bayplan[parquet]', or csv")
+
+
 def table_bytes(columns: dict[str, Any], form: str) -> bytes:
     """A table as the bytes of a CSV or Parquet file, the same for the same columns."""
     return _parquet(columns) if form == "parquet" else _csv(columns).encode()
@@ -87,11 +94,10 @@ def _cells(values: Any) -> Iterator[object]:
 
 
 def _parquet(columns: dict[str, Any]) -> bytes:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InputError("Parquet needs pyarrow", expected="pip install 'bayplan[parquet]', or csv") from error
+    check_form("parquet")
+    import pyarrow as pa
+    from pyarrow import parquet
+
     sink = pa.BufferOutputStream()
     parquet.write_table(pa.table({name: pa.array(values) for name, values in columns.items()}), sink)
     return bytes(sink.getvalue().to_pybytes())

@@ -103,7 +103,10 @@ def _beside(todo: _Todo, results: dict[int, RunResult], jobs: int, advance: Adva
     except BrokenProcessPool as error:
         raise RunStoppedError("a run was stopped: its process was killed, or had no memory left") from error
     finally:
-        pool.shutdown(wait=not running, cancel_futures=True)
+        if running:  # interrupted, or one has failed: nobody wants what the others are at
+            for process in multiprocessing.active_children():
+                process.terminate()
+        pool.shutdown(cancel_futures=True)
 
 
 def _ended(running: dict[Future[RunResult], tuple[int, Trace]], advance: Advance | None) -> _Made:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from bayplan.errors import InputError
 from bayplan.files.documents import open_documents
 from bayplan.files.tables import PRESET, Lines, open_lines
+from bayplan.fleet.cards.dialects import CardDialect
 from bayplan.fleet.cards.model import CardNode
 from bayplan.simulate import orders
 from bayplan.simulate.node_tables import read_node_order, read_nodes
@@ -59,9 +60,10 @@ def preset_file(name: str, file: str) -> str:
 class TraceSource:
     """Makes the trace of a seed; what does not depend on it is read once. `tell` is told what was noticed."""
 
-    def __init__(self, nodes: Sequence[CardNode], wishes: Wishes, tell: Tell) -> None:
+    def __init__(self, nodes: Sequence[CardNode], wishes: Wishes, dialect: CardDialect, tell: Tell) -> None:
         self._nodes = tuple(nodes)
         self._wishes = wishes
+        self._dialect = dialect
         self._tell = tell
         self._path = ""
         self._pods = PodList([], (), orders.NOBODY)
@@ -116,7 +118,8 @@ class TraceSource:
         # Imported here, so that a table is read without YAML.
         from bayplan.simulate.kubernetes import read_manifests
 
-        read = read_manifests(documents, sorted({node.model for node in self._nodes if node.cards}))
+        models = sorted({node.model for node in self._nodes if node.cards})
+        read = read_manifests(documents, models, self._dialect)
         for note in read.notes:
             self._tell(str(note))
         return read.pods
