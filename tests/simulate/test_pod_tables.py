@@ -13,7 +13,9 @@ from bayplan.fleet.cards.model import CardRequest
 from bayplan.simulate.pod_tables import PodList, read_pod_lines, read_pods
 
 MIB = 1 << 20
-OPENB = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+OPENB = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+)
 ARRIVALS = "idx,name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
 
 

@@ -55,15 +55,16 @@ class Meter:
     def standing(self) -> Standing:
         """After each change, the start first."""
         self._measure()
-        totals, counts = np.concatenate(self._totals), np.concatenate(self._counts)
+        counts = [np.concatenate([part[:, i] for part in self._counts]) for i in range(3)]
+        frag_milli, cpu_w, gpu_w = (np.concatenate([part[:, i] for part in self._totals]) for i in range(3))
         return Standing(
-            alloc_milli=counts[:, 0].copy(),
-            alloc_cpu_milli=counts[:, 1].copy(),
-            frag_milli=totals[:, 0].copy(),
-            frag_by_cause=totals[:, 3:].copy(),
-            cpu_w=totals[:, 1].copy(),
-            gpu_w=totals[:, 2].copy(),
-            used_nodes=counts[:, 2].copy(),
+            alloc_milli=counts[0],
+            alloc_cpu_milli=counts[1],
+            frag_milli=frag_milli,
+            frag_by_cause=np.concatenate([part[:, 3:] for part in self._totals]),
+            cpu_w=cpu_w,
+            gpu_w=gpu_w,
+            used_nodes=counts[2],
         )
 
     def _measure(self) -> None:
@@ -73,7 +74,9 @@ class Meter:
         nodes = self._nodes[:count]
         after = _measured(self._fleet.in_states(nodes, self._cpu[:count], self._left[:count]), self._typical)
         before = _before(nodes, after, self._current)
-        self._totals.append(self._totals[-1][-1] + np.cumsum(after - before, axis=0))
+        # Added up one by one from the last total, so that sums do not depend on how many are measured at once.
+        differences = np.concatenate([self._totals[-1][-1:], after - before])
+        self._totals.append(np.cumsum(differences, axis=0)[1:])
         self._counts.append(np.array(self._noted, np.int64))
         self._current[nodes] = after  # of several states of one node the last stays
         self._noted = []

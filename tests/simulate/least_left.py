@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from bayplan.fleet.cards.model import CardNode, CardRequest, Spot
 from bayplan.fleet.cards.policy import PolicySetup
@@ -36,11 +35,9 @@ class LeastLeft:
         return scores
 
 
-@pytest.fixture
-def nodes() -> tuple[CardNode, ...]:
-    return (
-        CardNode(name="a", cpu_milli=16_000, memory_bytes=64 * GIB, cards=2, model="T4"),
-        CardNode(name="b", cpu_milli=32_000, memory_bytes=128 * GIB, cards=4, model="A10"),
-        CardNode(name="c", cpu_milli=8_000, memory_bytes=16 * GIB, cards=1, model="T4"),
-        CardNode(name="d", cpu_milli=8_000, memory_bytes=16 * GIB),
-    )
+NODES = (
+    CardNode(name="a", cpu_milli=16_000, memory_bytes=64 * GIB, cards=2, model="T4"),
+    CardNode(name="b", cpu_milli=32_000, memory_bytes=128 * GIB, cards=4, model="A10"),
+    CardNode(name="c", cpu_milli=8_000, memory_bytes=16 * GIB, cards=1, model="T4"),
+    CardNode(name="d", cpu_milli=8_000, memory_bytes=16 * GIB),
+)
