@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from bayplan.fleet.cards.model import CardRequest
+from bayplan.fleet.cards.model import WHOLE, CardRequest
 
 COVERAGE = 0.95
 
@@ -27,6 +27,11 @@ class PodKind(NamedTuple):
     def total_milli(self) -> int:
         """What it takes of all cards together."""
         return self.cards * self.milli
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it takes a part of one card."""
+        return 0 < self.milli < WHOLE
 
 
 class Typical(NamedTuple):

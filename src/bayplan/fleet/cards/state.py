@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.errors import InputError
+from bayplan.fleet.cards.mix import PodKind
 from bayplan.fleet.cards.model import WHOLE, CardNode, CardRequest, Spot
 
 Ints = NDArray[np.int64]
@@ -24,8 +25,9 @@ class CardFleet:
 
     By node (N): `cpu_capacity`, `cpu_free` (milli), `memory_capacity`, `memory_free` (bytes), `cards` (how many),
     `model` (position in `models`), `idle` (cards wholly free), `most_left` (milli free on the card with the most).
-    By node and card (N, G): `left` (milli free; 0 where a node has fewer cards). To be read by all and written here
-    only. Two nodes of one name raise `InputError`.
+    By node and card (N, G): `left` (milli free; 0 where a node has fewer cards). By node and class of pod (N, G + 1):
+    `pods`, how many pods with that many whole cards are there; in column 0 those with a part of a card. To be read by
+    all and written here only. Two nodes of one name raise `InputError`.
     """
 
     def __init__(self, nodes: Sequence[CardNode]) -> None:
@@ -45,6 +47,7 @@ class CardFleet:
         self.left: Ints = np.where(np.arange(width) < self.cards[:, None], WHOLE, 0).astype(np.int64)
         self.idle = self.cards.copy()
         self.most_left: Ints = np.where(self.cards > 0, WHOLE, 0).astype(np.int64)
+        self.pods: Ints = np.zeros((len(nodes), width + 1), np.int64)
         self.capacity_milli = WHOLE * int(self.cards.sum())
         self.allocated_milli = 0
         self.version = 0
@@ -87,30 +90,44 @@ class CardFleet:
         self._change(spot, request, 1)
 
     def _change(self, spot: Spot, request: CardRequest, sign: int) -> None:
-        node = spot.node
+        node, kind = spot.node, pod_class(request)
+        if not self._names_cards(spot, request.cards):
+            raise ValueError(f"{spot} is no place for {request}")
         cpu = int(self.cpu_free[node]) + sign * request.cpu_milli
         memory = int(self.memory_free[node]) + sign * request.memory_bytes
-        row = self.left[node].copy()
+        row: list[int] = self.left[node].tolist()
         for card in spot.cards:
             row[card] += sign * request.milli
         right = (
-            len(set(spot.cards)) == request.cards
-            and all(0 <= card < int(self.cards[node]) for card in spot.cards)
-            and 0 <= cpu <= int(self.cpu_capacity[node])
+            0 <= cpu <= int(self.cpu_capacity[node])
             and 0 <= memory <= int(self.memory_capacity[node])
-            and (not request.cards or (int(row.min()) >= 0 and int(row.max()) <= WHOLE))
+            and all(0 <= row[card] <= WHOLE for card in spot.cards)
+            and (not request.cards or int(self.pods[node, kind]) >= sign)
         )
         if not right:
             raise ValueError(f"{request} {'cannot go to' if sign < 0 else 'was not at'} {spot}")
         self.cpu_free[node] = cpu
         self.memory_free[node] = memory
-        self.left[node] = row
         if request.cards:
-            self.idle[node] = np.count_nonzero(row == WHOLE)
-            self.most_left[node] = row.max()
+            self.left[node] = row
+            self.idle[node] = row.count(WHOLE)
+            self.most_left[node] = max(row)
+            self.pods[node, kind] -= sign
         self.allocated_milli -= sign * request.total_milli
         self.version += 1
         self._touched[node] = self.version
+
+    def _names_cards(self, spot: Spot, count: int) -> bool:
+        return (
+            0 <= spot.node < len(self)
+            and len(set(spot.cards)) == len(spot.cards) == count
+            and all(0 <= card < self.nodes[spot.node].cards for card in spot.cards)
+        )
+
+
+def pod_class(request: CardRequest | PodKind) -> int:
+    """The column of `CardFleet.pods` where a pod that asks for cards is counted."""
+    return 0 if request.is_shared else request.cards
 
 
 def tightest_card(left: Ints, milli: int) -> int:

@@ -1,0 +1,173 @@
+"""How much of the idle cards cannot be used by the pods that a cluster typically gets, and why.
+
+For one kind of pod, all that is idle on a node is fragmented if the pod cannot go there, and the cards too small for it
+if it can; a node's fragmentation is the mean over the typical kinds, by their shares. Facts: the FGD paper (USENIX
+ATC'23, section 4). Memory plays no role, and what is idle is no use to pods that ask for no card.
+
+Shares are taken as whole multiples of 2**-40, so that sums are exact in whatever order they are made: two states
+between which nothing changes differ by exactly 0, and a score cut down to a whole number is the same on any machine.
+
+A node's fragmentation is what is idle less what is useful. A card of `left` milli is useful to the kinds that ask for
+one card of at most that, idle cards to the kinds that ask for no more cards than there are; in both cases if the node's
+model and CPU will do. So two small tables, by model, CPU and the part left or the count of idle cards, stand for all
+kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bayplan.fleet.cards.mix import PodKind, Typical
+from bayplan.fleet.cards.model import WHOLE
+from bayplan.fleet.cards.state import CardFleet, Floats, Ints
+
+CAUSES: tuple[str, ...] = (
+    "lacks-both",
+    "lacks-cards",
+    "satisfied",
+    "lacks-cpu",
+    "no-card-asked-fits",
+    "no-card-asked-lacks-cpu",
+    "no-access",
+)
+"""Where idle milli are booked, by kind of pod. `satisfied` alone is not fragmentation; the cards too small for a pod
+that could go there count as `lacks-cards`."""
+LACKS_CARDS, SATISFIED, LACKS_CPU, NO_CARD_FITS, NO_CARD_LACKS_CPU, NO_ACCESS = range(1, len(CAUSES))
+SHARE_UNITS = 1 << 40
+MOST_CELLS = 1 << 20
+"""How many (node, kind, card) are looked at together, so that a large fleet needs no large memory."""
+
+
+class Fragmentation:
+    """The fragmentation of a fleet's nodes for a mix of pods whose shares add up to 1; without a mix there is none."""
+
+    def __init__(self, fleet: CardFleet, typical: Sequence[Typical]) -> None:
+        self._fleet = fleet
+        self._kinds = _Kinds.of(fleet, typical)
+        self._cpu_levels = np.unique(self._kinds.cpu_milli)
+        self._part_levels = np.unique(self._kinds.milli)
+        self._level_of_part = np.searchsorted(self._part_levels, np.arange(WHOLE + 1), "right")
+        self._total = int(self._kinds.units.sum())
+        self.units_per_milli = self._total or 1
+        """What the whole numbers of `exact` and `exact_after` have to be divided by."""
+        self._to_parts, self._to_idle = self._tables()
+
+    def amounts(self, nodes: Ints) -> Floats:
+        """Of these nodes as they are now, the fragmented milli (n)."""
+        milli: Floats = self.exact(nodes) / self.units_per_milli
+        return milli
+
+    def exact(self, nodes: Ints) -> Ints:
+        """The same in `units_per_milli` of a milli."""
+        fleet = self._fleet
+        left, idle = fleet.left[nodes], fleet.idle[nodes]
+        row = self._row(nodes, fleet.cpu_free[nodes])
+        units: Ints = self._total * left.sum(1) - self._useful(left, row) - WHOLE * idle * self._to_idle[row, idle]
+        return units
+
+    def exact_after(self, kind: PodKind, nodes: Ints) -> Ints:
+        """What `exact` would be with such a pod there: by node and card that it takes a part of (n, G), else (n, 1).
+
+        Means nothing for nodes and cards without room for it.
+        """
+        fleet = self._fleet
+        row = self._row(nodes, fleet.cpu_free[nodes] - kind.cpu_milli)
+        left, idle = fleet.left[nodes], fleet.idle[nodes]
+        rest = self._total * (left.sum(1) - kind.total_milli) - self._useful(left, row)
+        if not kind.is_shared:
+            # What is taken are idle cards, and they are of no more use.
+            idle = np.maximum(idle - kind.cards, 0)
+            rest += WHOLE * (kind.cards * self._to_parts[row, -1] - idle * self._to_idle[row, idle])
+            one: Ints = rest[:, None]
+            return one
+        smaller = np.maximum(left - kind.milli, 0)
+        idle = np.maximum(idle[:, None] - (left == WHOLE), 0)
+        row = row[:, None]
+        usefulness_lost = left * self._of_parts(row, left) - smaller * self._of_parts(row, smaller)
+        after: Ints = rest[:, None] + usefulness_lost - WHOLE * idle * self._to_idle[row, idle]
+        return after
+
+    def by_cause(self, nodes: Ints) -> Floats:
+        """Of these nodes as they are now, the idle milli by `CAUSES` (n, 7), weighted by the shares of the kinds."""
+        booked = np.zeros((len(nodes), len(CAUSES)))
+        cells = max(1, len(self._kinds.units) * self._fleet.left.shape[1])
+        step = max(1, MOST_CELLS // cells)
+        for start in range(0, len(nodes), step):
+            booked[start : start + step] = self._booked(nodes[start : start + step])
+        return booked
+
+    def _booked(self, nodes: Ints) -> Floats:
+        kinds, left = self._kinds, self._fleet.left[nodes]
+        large = left[:, None, :] >= kinds.milli[:, None]
+        enough_cpu = self._fleet.cpu_free[nodes, None] >= kinds.cpu_milli
+        enough_cards = large.sum(2) >= kinds.cards
+        cause = np.where(enough_cards, np.where(enough_cpu, SATISFIED, LACKS_CPU), np.where(enough_cpu, LACKS_CARDS, 0))
+        cause = np.where(kinds.allowed[self._fleet.model[nodes]], cause, NO_ACCESS)
+        cause = np.where(kinds.cards == 0, np.where(enough_cpu, NO_CARD_FITS, NO_CARD_LACKS_CPU), cause)
+        place = cause + len(CAUSES) * np.arange(len(nodes))[:, None]
+        weights = np.broadcast_to(kinds.units, cause.shape)
+        # Sums of weights are below 2**53, so that floating point has them exactly.
+        sums = np.bincount(place.ravel(), weights.ravel(), minlength=len(nodes) * len(CAUSES))
+        booked: Floats = sums.reshape(len(nodes), len(CAUSES)) * left.sum(1)[:, None]
+        too_small = np.where(large, 0, left[:, None, :]).sum(2) * (cause == SATISFIED) @ kinds.units
+        booked[:, SATISFIED] -= too_small
+        booked[:, LACKS_CARDS] += too_small
+        booked /= self.units_per_milli
+        return booked
+
+    def _row(self, nodes: Ints, cpu_free: Ints) -> Ints:
+        """Where in the tables a node with so much CPU left stands."""
+        level = np.searchsorted(self._cpu_levels, cpu_free, "right")
+        row: Ints = self._fleet.model[nodes] * (len(self._cpu_levels) + 1) + level
+        return row
+
+    def _of_parts(self, row: Ints, left: Ints) -> Ints:
+        """The units of the kinds to which a card with so much left is useful."""
+        use: Ints = self._to_parts[row, self._level_of_part[left]]
+        return use
+
+    def _useful(self, left: Ints, row: Ints) -> Ints:
+        """By node, what all its cards are worth to kinds that ask for one."""
+        useful: Ints = (left * self._of_parts(row[:, None], left)).sum(1)
+        return useful
+
+    def _tables(self) -> tuple[Ints, Ints]:
+        """The units of kinds of one card by (model and CPU, part left), of more by (model and CPU, idle cards)."""
+        kinds = self._kinds
+        models, cpus = len(self._fleet.models), len(self._cpu_levels) + 1
+        parts = np.zeros((models, cpus, len(self._part_levels) + 1), np.int64)
+        idle = np.zeros((models, cpus, self._fleet.left.shape[1] + 1), np.int64)
+        for i in range(len(kinds.units)):
+            cpu = int(np.searchsorted(self._cpu_levels, kinds.cpu_milli[i])) + 1
+            part = int(np.searchsorted(self._part_levels, kinds.milli[i])) + 1
+            units = int(kinds.units[i]) * kinds.allowed[:, i, None, None]
+            if kinds.cards[i] == 1:
+                parts[:, cpu:, part:] += units
+            elif kinds.cards[i] > 1:
+                idle[:, cpu:, kinds.cards[i] :] += units
+        return parts.reshape(models * cpus, -1), idle.reshape(models * cpus, -1)
+
+
+class _Kinds(NamedTuple):
+    """The typical kinds as arrays (K), and which models will do (models, K)."""
+
+    cpu_milli: Ints
+    milli: Ints
+    cards: Ints
+    units: Ints
+    allowed: Ints
+
+    @classmethod
+    def of(cls, fleet: CardFleet, typical: Sequence[Typical]) -> _Kinds:
+        kinds = [entry.kind for entry in typical]
+        fits = [[not kind.models or model in kind.models for kind in kinds] for model in fleet.models]
+        return cls(
+            np.array([kind.cpu_milli for kind in kinds], np.int64),
+            np.array([kind.milli for kind in kinds], np.int64),
+            np.array([kind.cards for kind in kinds], np.int64),
+            np.array([round(entry.share * SHARE_UNITS) for entry in typical], np.int64),
+            np.array(fits, np.int64).reshape(len(fleet.models), len(kinds)),
+        )
