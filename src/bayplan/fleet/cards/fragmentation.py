@@ -116,6 +116,14 @@ class Fragmentation:
             left[idle & (idle.cumsum(1) <= kind.cards)] = 0
         return _fragmented(self._booked(fleet.model[nodes], fleet.cpu_free[nodes] - kind.cpu_milli, left))
 
+    def lets_all_be(self, kind: PodKind, nodes: Ints) -> Bools:
+        """On which of these nodes such a pod takes no card and leaves enough CPU to all kinds that had enough (n)."""
+        if kind.cards:
+            return np.zeros(len(nodes), np.bool_)
+        cpu_free = self._fleet.cpu_free[nodes]
+        same: Bools = self._row(nodes, cpu_free) == self._row(nodes, cpu_free - kind.cpu_milli)
+        return same
+
     def _booked(self, model: Ints, cpu_free: Ints, left: Ints) -> Floats:
         """By node and cause, the milli of nodes in such a state: (n), (n) and (n, G) give (n, 7)."""
         booked = np.zeros((len(model), len(CAUSES)))

@@ -60,6 +60,7 @@ class GradientPolicy(ScorePolicy):
             scores[self.fleet.left[nodes] < kind.milli] = TOO_SMALL
         unchanged = (np.abs(shrinks) < self._hair) & (scores != TOO_SMALL)
         if unchanged.any():
+            unchanged &= ~fragmentation.lets_all_be(kind, nodes)[:, None]
             row, card = np.nonzero(unchanged)
             before, after = fragmentation.summed(nodes[row]), fragmentation.summed_after(kind, nodes[row], card)
             scores[row, card] = sigmoid_near_zero((before - after) / WHOLE)
