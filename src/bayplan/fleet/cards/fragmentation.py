@@ -163,7 +163,7 @@ class Fragmentation:
                 parts[:, cpu:, part:] += units
             elif kinds.cards[i] > 1:
                 idle[:, cpu:, kinds.cards[i] :] += units
-        return parts.reshape(models * cpus, -1), idle.reshape(models * cpus, -1)
+        return parts.reshape(models * cpus, parts.shape[2]), idle.reshape(models * cpus, idle.shape[2])
 
 
 def _fragmented(booked: Floats) -> Floats:
