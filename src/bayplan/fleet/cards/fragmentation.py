@@ -22,7 +22,7 @@ import numpy as np
 
 from bayplan.fleet.cards.mix import PodKind, Typical
 from bayplan.fleet.cards.model import WHOLE
-from bayplan.fleet.cards.state import CardFleet, Floats, Ints
+from bayplan.fleet.cards.state import Bools, CardFleet, Floats, Ints
 
 CAUSES: tuple[str, ...] = (
     "lacks-both",
@@ -35,7 +35,7 @@ CAUSES: tuple[str, ...] = (
 )
 """Where idle milli are booked, by kind of pod. `satisfied` alone is not fragmentation; the cards too small for a pod
 that could go there count as `lacks-cards`."""
-LACKS_CARDS, SATISFIED, LACKS_CPU, NO_CARD_FITS, NO_CARD_LACKS_CPU, NO_ACCESS = range(1, len(CAUSES))
+LACKS_BOTH, LACKS_CARDS, SATISFIED, LACKS_CPU, NO_CARD_FITS, NO_CARD_LACKS_CPU, NO_ACCESS = range(len(CAUSES))
 SHARE_UNITS = 1 << 40
 MOST_CELLS = 1 << 20
 """How many (node, kind, card) are looked at together, so that a large fleet needs no large memory."""
@@ -92,30 +92,45 @@ class Fragmentation:
 
     def by_cause(self, nodes: Ints) -> Floats:
         """Of these nodes as they are now, the idle milli by `CAUSES` (n, 7), weighted by the shares of the kinds."""
-        booked = np.zeros((len(nodes), len(CAUSES)))
-        cells = max(1, len(self._kinds.units) * self._fleet.left.shape[1])
-        step = max(1, MOST_CELLS // cells)
-        for start in range(0, len(nodes), step):
-            booked[start : start + step] = self._booked(nodes[start : start + step])
-        return booked
+        fleet = self._fleet
+        return self._booked(fleet.model[nodes], fleet.cpu_free[nodes], fleet.left[nodes])
 
-    def _booked(self, nodes: Ints) -> Floats:
-        kinds, left = self._kinds, self._fleet.left[nodes]
-        large = left[:, None, :] >= kinds.milli[:, None]
-        enough_cpu = self._fleet.cpu_free[nodes, None] >= kinds.cpu_milli
-        enough_cards = large.sum(2) >= kinds.cards
-        cause = np.where(enough_cards, np.where(enough_cpu, SATISFIED, LACKS_CPU), np.where(enough_cpu, LACKS_CARDS, 0))
-        cause = np.where(kinds.allowed[self._fleet.model[nodes]], cause, NO_ACCESS)
-        cause = np.where(kinds.cards == 0, np.where(enough_cpu, NO_CARD_FITS, NO_CARD_LACKS_CPU), cause)
-        place = cause + len(CAUSES) * np.arange(len(nodes))[:, None]
-        weights = np.broadcast_to(kinds.units, cause.shape)
-        # Sums of weights are below 2**53, so that floating point has them exactly.
-        sums = np.bincount(place.ravel(), weights.ravel(), minlength=len(nodes) * len(CAUSES))
-        booked: Floats = sums.reshape(len(nodes), len(CAUSES)) * left.sum(1)[:, None]
-        too_small = np.where(large, 0, left[:, None, :]).sum(2) * (cause == SATISFIED) @ kinds.units
-        booked[:, SATISFIED] -= too_small
-        booked[:, LACKS_CARDS] += too_small
-        booked /= self.units_per_milli
+    def summed(self, nodes: Ints) -> Floats:
+        """What `amounts` is, summed up in floating point by kind and by cause, as the FGD simulator does.
+
+        The last bits are those of that simulator, and they count: see `literature.gradient`.
+        """
+        return _fragmented(self.by_cause(nodes))
+
+    def summed_after(self, kind: PodKind, nodes: Ints, cards: Ints) -> Floats:
+        """What `summed` would be with such a pod on each of these nodes, which have room (n).
+
+        A pod of part of a card takes it from the card of `cards` (n), which says nothing for others.
+        """
+        fleet = self._fleet
+        left = fleet.left[nodes]
+        if kind.is_shared:
+            left[np.arange(len(nodes)), cards] -= kind.milli
+        else:
+            idle = left == WHOLE
+            left[idle & (idle.cumsum(1) <= kind.cards)] = 0
+        return _fragmented(self._booked(fleet.model[nodes], fleet.cpu_free[nodes] - kind.cpu_milli, left))
+
+    def lets_all_be(self, kind: PodKind, nodes: Ints) -> Bools:
+        """On which of these nodes such a pod takes no card and leaves enough CPU to all kinds that had enough (n)."""
+        if kind.cards:
+            return np.zeros(len(nodes), np.bool_)
+        cpu_free = self._fleet.cpu_free[nodes]
+        same: Bools = self._row(nodes, cpu_free) == self._row(nodes, cpu_free - kind.cpu_milli)
+        return same
+
+    def _booked(self, model: Ints, cpu_free: Ints, left: Ints) -> Floats:
+        """By node and cause, the milli of nodes in such a state: (n), (n) and (n, G) give (n, 7)."""
+        booked = np.zeros((len(model), len(CAUSES)))
+        step = max(1, MOST_CELLS // max(1, len(self._kinds.units) * left.shape[1]))
+        for start in range(0, len(model), step):
+            part = slice(start, start + step)
+            booked[part] = self._kinds.booked(model[part], cpu_free[part], left[part])
         return booked
 
     def _row(self, nodes: Ints, cpu_free: Ints) -> Ints:
@@ -148,17 +163,27 @@ class Fragmentation:
                 parts[:, cpu:, part:] += units
             elif kinds.cards[i] > 1:
                 idle[:, cpu:, kinds.cards[i] :] += units
-        return parts.reshape(models * cpus, -1), idle.reshape(models * cpus, -1)
+        return parts.reshape(models * cpus, parts.shape[2]), idle.reshape(models * cpus, idle.shape[2])
+
+
+def _fragmented(booked: Floats) -> Floats:
+    """All but what is satisfied, from the first cause to the last, (n, 7) to (n)."""
+    total = np.zeros(len(booked))
+    for cause in range(len(CAUSES)):
+        if cause != SATISFIED:
+            total += booked[:, cause]
+    return total
 
 
 class _Kinds(NamedTuple):
-    """The typical kinds as arrays (K), and which models will do (models, K)."""
+    """The typical kinds as arrays (K), most frequent first, and which models will do (models, K)."""
 
     cpu_milli: Ints
     milli: Ints
     cards: Ints
+    share: Floats
     units: Ints
-    allowed: Ints
+    allowed: Bools
 
     @classmethod
     def of(cls, fleet: CardFleet, typical: Sequence[Typical]) -> _Kinds:
@@ -168,6 +193,31 @@ class _Kinds(NamedTuple):
             np.array([kind.cpu_milli for kind in kinds], np.int64),
             np.array([kind.milli for kind in kinds], np.int64),
             np.array([kind.cards for kind in kinds], np.int64),
+            np.array([entry.share for entry in typical], np.float64),
             np.array([round(entry.share * SHARE_UNITS) for entry in typical], np.int64),
-            np.array(fits, np.int64).reshape(len(fleet.models), len(kinds)),
+            np.array(fits, np.bool_).reshape(len(fleet.models), len(kinds)),
         )
+
+    def booked(self, model: Ints, cpu_free: Ints, left: Ints) -> Floats:
+        """See `Fragmentation.by_cause`. `bincount` adds one after the other: for a node, in the order of the kinds."""
+        nodes = len(model)
+        total = left.sum(1)[:, None]
+        large = left[:, None, :] >= self.milli[:, None]
+        too_small = np.where(large, 0, left[:, None, :]).sum(2)
+        cause = self._causes(model, cpu_free, large.sum(2))
+        satisfied = cause == SATISFIED
+        place = np.where(satisfied, LACKS_CARDS, cause) + len(CAUSES) * np.arange(nodes)[:, None]
+        milli = self.share * np.where(satisfied, too_small, total)
+        sums: Floats = np.bincount(place.ravel(), milli.ravel(), minlength=nodes * len(CAUSES)).astype(np.float64)
+        booked = sums.reshape(nodes, len(CAUSES))
+        useful = self.share * np.where(satisfied, total - too_small, 0)
+        node = np.repeat(np.arange(nodes), len(self.share))
+        booked[:, SATISFIED] = np.bincount(node, useful.ravel(), minlength=nodes)
+        return booked
+
+    def _causes(self, model: Ints, cpu_free: Ints, large_cards: Ints) -> Ints:
+        cpu = cpu_free[:, None] >= self.cpu_milli
+        cards = large_cards >= self.cards
+        cause = np.where(cards, np.where(cpu, SATISFIED, LACKS_CPU), np.where(cpu, LACKS_CARDS, LACKS_BOTH))
+        cause = np.where(self.allowed[model], cause, NO_ACCESS)
+        return np.where(self.cards == 0, np.where(cpu, NO_CARD_FITS, NO_CARD_LACKS_CPU), cause)

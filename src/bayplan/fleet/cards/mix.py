@@ -65,7 +65,8 @@ def typical(counts: Mapping[PodKind, int], coverage: float = COVERAGE) -> tuple[
             break
         taken.append((kind, count))
         sum_taken += count
-    return tuple(Typical(kind, count / sum_taken) for kind, count in taken)
+    # Divided twice, as the FGD simulator does: the last bit of a share can decide where a pod goes.
+    return tuple(Typical(kind, (count / total) / (sum_taken / total)) for kind, count in taken)
 
 
 def _larger_first(kind: PodKind) -> tuple[int, int, int, str]:
