@@ -61,8 +61,8 @@ def test_loads_and_allocation_are_exact(cards: int, milli: list[int]) -> None:
         load = round(Fraction(100 * each, 1000 * cards))
         expected.setdefault(str(load), []).append(float(round(Fraction(100 * each, 1000 * cards), 2)))
     assert list(found.allocation_percent) == sorted(expected, key=int)
-    for load, values in expected.items():
-        assert found.allocation_percent[load] == pytest.approx(sum(values) / len(values), abs=1e-4)
+    for key, values in expected.items():
+        assert found.allocation_percent[key] == pytest.approx(sum(values) / len(values), abs=1e-4)
 
 
 def test_refused_pods_are_counted_by_kind_and_by_what_was_lacking() -> None:
