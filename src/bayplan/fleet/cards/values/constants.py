@@ -1,0 +1,28 @@
+"""The numbers of Bayplan's own card policy: one set for every trace and fleet.
+
+Chosen on five traces with seeds 42 to 46; what else was tried is in docs/cards.md.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+_RATIO = 1.4008496871290008
+
+
+class Constants(msgspec.Struct, frozen=True, kw_only=True):
+    """`softness` (tau): GPUs of value that count as nearly the same. `rate` (eta): how far one step moves prices.
+
+    `arrivals_per_step`, `first_steps`: how often prices move, and how often before the first pod. `reserve` (delta):
+    how much more than the idle cards hold is expected to come. `stop` (omega): the chance that nothing comes for a
+    leftover. `floor`: no price below this part of the face value. `cpu_prices`: GPUs per vCPU that are tried.
+    """
+
+    softness: float = 0.01
+    rate: float = 0.005
+    arrivals_per_step: int = 10
+    first_steps: int = 300
+    reserve: float = 0.03
+    stop: float = 0.01
+    floor: float = 0.2
+    cpu_prices: tuple[float, ...] = (0.0, *(0.0015 * _RATIO**i for i in range(14)))

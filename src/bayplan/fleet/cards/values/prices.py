@@ -1,0 +1,88 @@
+"""What the fleet would earn for one pod of each kind, learnt from how much room there is for it.
+
+The prices are those of the dual of a fluid packing problem. `step` compares, kind by kind, the supply (how many pods of
+the kind the idle cards could be expected to take up) with the demand (what is still to come, if the idle cards are to
+be filled): what there is much room for gets cheaper, what is short of room dearer, never above its face value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayplan.fleet.cards.state import CardFleet, Floats
+from bayplan.fleet.cards.values import exact
+from bayplan.fleet.cards.values.constants import Constants
+from bayplan.fleet.cards.values.kinds import PricedKinds
+from bayplan.fleet.cards.values.leftovers import Leftovers, Profits, profits
+from bayplan.fleet.cards.values.node_values import NodeValues, ValueRows, value_rows
+from bayplan.fleet.cards.values.whole_cards import WholeCards, Worth
+
+
+class Tables(NamedTuple):
+    """What leftovers and idle cards are worth at the prices of the moment, by card table, CPU price and amount (GPUs)."""
+
+    found: Profits
+    raised: Floats
+    worth: Worth
+    values: ValueRows
+
+
+class Prices:
+    """Prices of the kinds of one mix, by kind in GPUs (`of_kind`), and the tables that follow from them."""
+
+    def __init__(self, kinds: PricedKinds, fleet: CardFleet, cpu_prices: Floats, constants: Constants) -> None:
+        self._constants = constants
+        self._cpu_prices = cpu_prices
+        self._leftovers = Leftovers(kinds)
+        self._whole = WholeCards(kinds, fleet.left.shape[1])
+        self._kinds = kinds
+        share = kinds.share[kinds.single]
+        self._weights: Floats = (1 - constants.stop) * share / max(float(share.sum()), 1e-300)
+        self.table_of_node = kinds.table_of_model[fleet.model]
+        self.of_kind = kinds.gpus.copy()
+        self.tables = self._tabled()
+
+    def step(self, nodes: NodeValues, idle_gpus: float) -> None:
+        """One step of all prices; `nodes` are valued at the present tables, `idle_gpus` what is free of all cards."""
+        kinds, constants = self._kinds, self._constants
+        if not kinds.known:
+            return
+        supply = self._supply(nodes)
+        horizon = (1 + constants.reserve) * idle_gpus / kinds.mean_gpus
+        demand = horizon * kinds.share
+        several = kinds.cards > 1
+        own_supply, own_demand = supply.copy(), demand.copy()
+        for number in np.unique(kinds.cards[several]):
+            of_number = kinds.cards == number
+            own_supply[of_number] = supply[of_number].sum()
+            own_demand[of_number] = demand[of_number].sum()
+        group_supply = np.bincount(kinds.group, supply * kinds.gpus, kinds.groups)[kinds.group]
+        group_demand = np.bincount(kinds.group, demand * kinds.gpus, kinds.groups)[kinds.group]
+        excess = _excess(own_supply, own_demand) + _excess(group_supply, group_demand)
+        moved = self.of_kind * exact.exp(-constants.rate * np.clip(excess, -1, 1))
+        self.of_kind = np.clip(moved, constants.floor * kinds.gpus, kinds.gpus)
+        self.tables = self._tabled()
+
+    def _supply(self, nodes: NodeValues) -> Floats:
+        """By kind, how many pods the idle cards can be expected to take up."""
+        held, idle = nodes.held(self.table_of_node, len(self._kinds.admitted))
+        tables = self.tables
+        singles, taken = self._whole.supply(tables.worth, idle)
+        held[:, :, -1] += singles
+        taken[self._kinds.single] += self._leftovers.supply(tables.found, tables.raised, held)
+        return taken
+
+    def _tabled(self) -> Tables:
+        constants = self._constants
+        profit = self.of_kind - self._cpu_prices[:, None] * self._kinds.cpu
+        found = profits(self._kinds, self._weights, profit[:, self._kinds.single], constants.softness)
+        raised = self._leftovers.raised(found)
+        single = constants.softness * exact.log(raised)
+        worth = self._whole.worth(single[:, :, -1], profit, constants.softness)
+        return Tables(found, raised, worth, value_rows(single, worth.values))
+
+
+def _excess(supply: Floats, demand: Floats) -> Floats:
+    return np.clip((supply + 1) / (demand + 1) - 1, -1, 1)
