@@ -114,3 +114,33 @@ def test_names_are_listed_and_one_is_loaded_without_importing_the_others() -> No
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_card_policies_are_found_whatever_the_case_and_dashes_of_their_names() -> None:
+    from bayplan.fleet.cards import policy
+    from bayplan.fleet.cards.literature.best_fit import BestFitPolicy
+
+    assert policy.ENTRY_POINTS == plugins.CARD_POLICIES
+    assert {"bestfit", "fgd", "pwr+fgd", "random"} <= set(plugins.card_policy_names())
+    for name in ("bestfit", "BestFit", "best-fit", "BEST_FIT"):
+        assert plugins.load_card_policy(name) is BestFitPolicy
+    assert b"class BestFitPolicy" in plugins.card_policy_source("best-fit")
+
+
+def test_of_an_unknown_card_policy_all_others_are_told_the_nearest_first() -> None:
+    with pytest.raises(InputError) as caught:
+        plugins.load_card_policy("bst-fit")
+    assert caught.value.expected.split(" or ")[0] == "bestfit"
+    assert set(plugins.card_policy_names()) == set(caught.value.expected.split(" or "))
+
+
+def test_two_card_policies_whose_names_differ_in_a_dash_are_one_too_many(install: Install) -> None:
+    install(plugins.CARD_POLICIES, **{"best-fit": "elsewhere:BestFit"})
+    with pytest.raises(InputError, match="two plugins are called best_fit"):
+        plugins.load_card_policy("best_fit")
+
+
+def test_what_does_not_place_is_no_card_policy(install: Install) -> None:
+    install(plugins.CARD_POLICIES, odd="collections:OrderedDict")
+    with pytest.raises(InputError, match="no card policy .*expected a class with seen, place, scores"):
+        plugins.load_card_policy("odd")

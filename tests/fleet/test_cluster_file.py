@@ -134,6 +134,11 @@ def test_real_nodes_without_a_machine_need_a_default() -> None:
     )
 
 
+def test_nodes_of_which_only_the_offer_counts_need_no_machine() -> None:
+    documents = [Document("c.yaml", i, value) for i, value in enumerate((real(), cluster({"name": "m"})), 1)]
+    assert [(node.name, node.machine) for node in read_cluster(documents, machines=False)] == [("n", ""), ("m", "")]
+
+
 def test_items_of_a_node_list_need_not_say_what_they_are() -> None:
     bare = {"metadata": {"name": "n"}}
     nodes = of({"apiVersion": "v1", "kind": "NodeList", "items": [bare]}, cluster(entry()), default_machine="m")

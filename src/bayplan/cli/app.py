@@ -227,7 +227,7 @@ def explain(what: tuple[str, ...]) -> int:
     "--node-order", type=FILE, metavar="FILE", help="Ranks of the nodes, by which ties are broken (rank,name)."
 )
 @click.option("--arrivals", type=FILE, metavar="FILE", help="Pods in the order in which they arrive, taken as it is.")
-@click.option("--load", type=click.FloatRange(0, 100), help="Draw pods up to so many times the cards.  [default: 1.3]")
+@click.option("--load", type=float, help="Draw pods up to so many times the cards.  [default: 1.3]")
 @click.option("--times/--no-times", default=None, help="Pods come and go at the times that they have, or none leaves.")
 @click.option(
     "--policy", "-p", "policies", multiple=True, default=["values"], show_default=True, help="Can be repeated."

@@ -60,6 +60,8 @@ def shuffled(nodes: Sequence[CardNode], pods: PodList, seed: int, load: float = 
     Where the pods ask for more than that already, the last of the shuffled ones are left out instead. Copies end before
     the first drawn pod whose part of one card would pass the load. Raises `InputError` for too many arrivals.
     """
+    if not 0 <= load <= MAX_LOAD:
+        raise InputError("not a load", source="--load", value=load, expected=f"0 to {MAX_LOAD:g} times the cards")
     generator = Generator(seed)
     ranked = _shuffled_nodes(nodes, generator)
     by_name = sorted(range(len(pods.names)), key=pods.names.__getitem__)

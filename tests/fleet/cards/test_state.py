@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayplan.errors import InputError
+from bayplan.fleet.cards.fragmentation import Fragmentation
+from bayplan.fleet.cards.mix import Typical, kind_of
 from bayplan.fleet.cards.model import CardNode, CardRequest, Spot
+from bayplan.fleet.cards.power import PowerModel
 from bayplan.fleet.cards.state import CardFleet, idle_cards, tightest_card
 
 NODES = [
@@ -150,3 +153,25 @@ def test_cards_are_chosen_lowest_first() -> None:
     assert tightest_card(left, 350) == 0
     assert tightest_card(left, 500) == 1
     assert idle_cards(left, 2) == (1, 4)
+
+
+def test_states_of_a_node_stand_beside_each_other_and_are_measured_as_the_node_itself(fleet: CardFleet) -> None:
+    nodes, cpu, left = [], [], []
+    expected: list[list[float]] = []
+    mix = [Typical(kind_of(HALF), 0.5), Typical(kind_of(TWO), 0.5)]
+    for spot, pod in ((Spot(0, (1,)), HALF), (Spot(1, (0,)), HALF), (Spot(0, (2, 3)), TWO), (Spot(2), PLAIN)):
+        fleet.take(spot, pod)
+        nodes.append(spot.node)
+        cpu.append(int(fleet.cpu_free[spot.node]))
+        left.append(fleet.left[spot.node].tolist())
+        here = np.array([spot.node])
+        watts = PowerModel(fleet).watts(here)
+        expected.append([float(Fragmentation(fleet, mix).amounts(here)[0]), float(watts[0][0]), float(watts[1][0])])
+    states = fleet.in_states(np.array(nodes), np.array(cpu), np.array(left))
+    every = np.arange(len(nodes))
+    cpu_w, gpu_w = PowerModel(states).watts(every)
+    assert np.column_stack([Fragmentation(states, mix).amounts(every), cpu_w, gpu_w]).tolist() == expected
+    assert states.idle.tolist() == [3, 0, 1, 0]
+    assert states.most_left.tolist() == [1000, 500, 1000, 0]
+    states.left[:] = 0
+    assert fleet.left.sum() == 2000

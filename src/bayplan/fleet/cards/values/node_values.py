@@ -66,7 +66,10 @@ class NodeValues:
         nodes = np.arange(len(fleet)) if everything else changed
         if not nodes.size:
             return
-        base = fleet.cpu_free[nodes, None] / 1000 * self._prices + values.rows[values.idle(table[nodes], fleet.idle[nodes])]
+        base = (
+            fleet.cpu_free[nodes, None] / 1000 * self._prices
+            + values.rows[values.idle(table[nodes], fleet.idle[nodes])]
+        )
         partial = self._partial[nodes]
         for column in range(partial.shape[1]):
             having = np.flatnonzero(partial[:, column])
