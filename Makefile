@@ -40,6 +40,7 @@ docs: setup
 	$(BIN)/python -m bayplan.report.schema docs/schema
 	-$(BIN)/bayplan plan examples/workload.yaml --machine preset:dgx-h100 --kubelet-config examples/kubelet.yaml \
 		--hugepages 1Gi=16 -o svg --quiet > docs/picture.svg
+	$(BIN)/bayplan simulate preset:small --policy values,fgd,bestfit,pwr,random --seeds 1-5 -o svg --quiet > docs/cards.svg
 
 bench: setup
 	$(BIN)/python benchmarks/admission.py

@@ -38,3 +38,10 @@ def test_the_picture_of_the_readme_is_what_the_program_draws(tmp_path: Path) -> 
         [program, *arguments], cwd=REPOSITORY, capture_output=True, text=True, env=environment, check=False
     )
     assert drawn.stdout == (REPOSITORY / "docs/picture.svg").read_text(), "run `make docs` and commit docs/picture.svg"
+
+
+def test_the_picture_of_simulations_is_what_the_program_draws() -> None:
+    arguments = ["preset:small", "--policy", "values,fgd,bestfit,pwr,random", "--seeds", "1-5", "-o", "svg", "--quiet"]
+    program = str(Path(sys.executable).parent / "bayplan")
+    drawn = subprocess.run([program, "simulate", *arguments], capture_output=True, text=True, check=False)
+    assert drawn.stdout == (REPOSITORY / "docs/cards.svg").read_text(), "run `make docs` and commit docs/cards.svg"

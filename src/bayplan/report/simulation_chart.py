@@ -38,6 +38,9 @@ _SETTINGS: dict[Any, Any] = {
     "path.simplify": False,
 }
 _INCHES = (12.0, 3.8)
+_FULL = 100
+_BEFORE_FULL = 75
+"""Up to here, policies differ little in what they allocate: nearly all that comes finds a place."""
 
 
 def check() -> None:
@@ -66,16 +69,24 @@ def as_svg(runs: Sequence[RunResult]) -> str:
 
 
 def _panel(axes: Axes, runs: Sequence[RunResult], field: str, label: str) -> None:
+    first = _first_load(runs, field)
     for i, (policy, mean) in enumerate(summary(runs).mean.items()):
         values: dict[str, float] = getattr(mean, field)
-        loads = [int(load) for load in values]
+        loads = [load for load in values if int(load) >= first]
+        at = [int(load) for load in loads]
         colour, style = _COLOURS[i % len(_COLOURS)], _STYLES[i // len(_COLOURS) % len(_STYLES)]
         shown = plain(policy).replace("$", r"\$")
-        axes.plot(loads, list(values.values()), style, color=colour, linewidth=1.4, label=shown)
+        axes.plot(at, [values[load] for load in loads], style, color=colour, linewidth=1.4, label=shown)
         if len(mean.seeds) > 1:
             own = [getattr(run, field) for run in runs if run.policy == policy]
-            least = [min(each[load] for each in own if load in each) for load in values]
-            most = [max(each[load] for each in own if load in each) for load in values]
-            axes.fill_between(loads, least, most, color=colour, alpha=0.2, linewidth=0)
+            least = [min(each[load] for each in own if load in each) for load in loads]
+            most = [max(each[load] for each in own if load in each) for load in loads]
+            axes.fill_between(at, least, most, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("load: what has come, % of all cards")
     axes.set_ylabel(label)
+
+
+def _first_load(runs: Sequence[RunResult], field: str) -> int:
+    """From which load on a curve tells something: where the load passes all cards, allocation only near them."""
+    highest = max((int(load) for run in runs for load in run.allocation_percent), default=0)
+    return _BEFORE_FULL if field == _PANELS[0][0] and highest > _FULL else 0
