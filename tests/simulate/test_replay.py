@@ -13,6 +13,7 @@ from tests.simulate.least_left import GIB, NODES, LeastLeft
 
 from bayplan.fleet.cards.mix import counted
 from bayplan.fleet.cards.model import CardNode, CardRequest, Spot
+from bayplan.fleet.cards.policy import PolicySetup
 from bayplan.simulate import meter
 from bayplan.simulate.record import REASONS, Record
 from bayplan.simulate.replay import replay
@@ -158,3 +159,18 @@ def test_a_trace_without_arrivals_and_a_fleet_without_cards_are_no_trouble() -> 
     found = result(bare, replay(bare, LeastLeft), "x", 1)
     assert found.cards == 0
     assert found.allocation_percent == {"0": 0.0}
+
+
+def test_a_policy_that_is_not_informed_knows_no_mix_and_is_measured_all_the_same() -> None:
+    known: list[int] = []
+
+    class Curious(LeastLeft):
+        def __init__(self, setup: PolicySetup) -> None:
+            super().__init__(setup)
+            known.append(len(setup.counts))
+
+    trace = trace_of([CardRequest(cpu_milli=1000 * i, memory_bytes=0, cards=1, milli=300 + i) for i in range(9)])
+    informed, not_informed = replay(trace, Curious), replay(trace, Curious, informed=False)
+    assert known == [9, 0]
+    assert informed.standing.frag_milli.tolist() == not_informed.standing.frag_milli.tolist()
+    assert max(informed.standing.frag_milli) > 0

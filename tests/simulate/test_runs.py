@@ -78,6 +78,7 @@ def test_another_trace_policy_seed_version_or_code_is_another_result(
         (trace, Run(PolicyName("bestfit", "x"), 1)),
         (trace, Run(RANDOM, 1)),
         (trace, Run(BESTFIT, 2)),
+        (trace, Run(BESTFIT, 1, informed=False)),
         (source.trace(2), run),
         (trace._replace(nodes=trace.nodes[::-1]), run),
         (trace._replace(names=[*trace.names[:-1], "other"]), run),

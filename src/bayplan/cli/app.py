@@ -236,6 +236,9 @@ def explain(what: tuple[str, ...]) -> int:
     "--seed", "--seeds", "-s", "seeds", multiple=True, metavar="N[-M]", help="Can be repeated.  [default: 42]"
 )
 @click.option(
+    "--informed/--uninformed", default=True, help="Policies know the mix of pods beforehand, or have to learn it."
+)
+@click.option(
     "--output",
     "-o",
     type=click.Choice(["table", "json", "csv", "parquet", "svg"]),
@@ -261,6 +264,7 @@ def simulate(
     times: bool | None,
     policies: tuple[str, ...],
     seeds: tuple[str, ...],
+    informed: bool,
     output: str,
     save: str | None,
     save_as: str,
@@ -290,6 +294,7 @@ def simulate(
         times=times,
         policies=policies,
         seeds=seeds,
+        informed=informed,
         save=save,
         save_as=save_as,
         model_labels=model_labels,

@@ -38,6 +38,7 @@ class Inputs(NamedTuple):
     times: bool | None
     policies: Sequence[str]
     seeds: Sequence[str]
+    informed: bool
     model_labels: Sequence[str]
     jobs: int | None
     resume: str | None
@@ -53,7 +54,7 @@ def simulate(inputs: Inputs, output: str, look: Look) -> int:
     _can_be_written(output, inputs)
     policies = dict.fromkeys(PolicyName.parse(name) for text in inputs.policies for name in text.split(","))
     seeds = parse_seeds(inputs.seeds) if inputs.seeds else (DEFAULT_SEED,)
-    runs = [Run(policy, seed) for policy in policies for seed in seeds]
+    runs = [Run(policy, seed, inputs.informed) for policy in policies for seed in seeds]
     _write(_made(inputs, runs), output, look)
     return OK
 

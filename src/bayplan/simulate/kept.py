@@ -86,7 +86,15 @@ class Kept:
     def _key(self, trace: Trace, run: Run) -> str:
         if self._last is None or self._last[0] is not trace:
             self._last = (trace, trace_digest(trace))
-        what = (FORMAT, __version__, _code_digest(run.policy.name), self._last[1], str(run.policy), run.seed)
+        what = (
+            FORMAT,
+            __version__,
+            _code_digest(run.policy.name),
+            self._last[1],
+            str(run.policy),
+            run.seed,
+            run.informed,
+        )
         return hashlib.sha256(msgspec.json.encode(what)).hexdigest()
 
 

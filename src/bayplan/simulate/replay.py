@@ -31,10 +31,16 @@ def replay(
     *,
     option: str = "",
     seed: int = 0,
+    informed: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> Record:
-    """What a policy makes of a trace. `progress` is told now and then how many pods have come."""
-    run = _Run(trace, factory, option, seed)
+    """What a policy makes of a trace. `progress` is told now and then how many pods have come.
+
+    `informed`: whether it knows the mix of pods beforehand; what is measured is measured by that mix in any case.
+    """
+    fleet = CardFleet(trace.nodes)
+    setup = PolicySetup(fleet=fleet, counts=trace.counts if informed else {}, option=option, seed=seed)
+    run = _Run(trace, fleet, factory(setup))
     for arrival in range(len(trace.arrivals)):
         if progress is not None and arrival % STEP == 0:
             progress(arrival)
@@ -45,12 +51,11 @@ def replay(
 
 
 class _Run:
-    def __init__(self, trace: Trace, factory: PolicyFactory, option: str, seed: int) -> None:
+    def __init__(self, trace: Trace, fleet: CardFleet, policy: CardPolicy) -> None:
         count = len(trace.arrivals)
         self._trace = trace
-        self._fleet = CardFleet(trace.nodes)
-        setup = PolicySetup(fleet=self._fleet, counts=trace.counts, option=option, seed=seed)
-        self._policy = factory(setup)
+        self._fleet = fleet
+        self._policy = policy
         self._meter = Meter(self._fleet, typical(trace.counts))
         self._refusals = _Refusals(self._fleet)
         self._which = trace.arrivals.tolist()

@@ -34,15 +34,17 @@ class OverTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One policy, one seed. What is by load has a percentage of the fleet's cards, as text, for its keys.
+    """One policy, one seed. `informed`: the policy knew the mix of pods beforehand.
 
-    `fragmentation_percent` is of all cards, `fragmentation_ratio` of those idle. `by_cause` is what is idle
-    at the end, in percent of all cards. `mean_allocation_percent` is over time, `energy_kwh` from the first arrival to
-    the last: both None, like `over_time`, where the trace has no times.
+    What is by load has a percentage of the fleet's cards, as text, for its keys. `fragmentation_percent` is of all
+    cards, `fragmentation_ratio` of those idle. `by_cause` is what is idle at the end, in percent of all cards.
+    `mean_allocation_percent` is over time, `energy_kwh` from the first arrival to the last: both None, like
+    `over_time`, where the trace has no times.
     """
 
     policy: str
     seed: int
+    informed: bool = True
     nodes: int
     cards: int
     arrivals: int
@@ -61,7 +63,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     over_time: OverTime | None = None
 
 
-def result(trace: Trace, record: Record, policy: str, seed: int) -> RunResult:
+def result(trace: Trace, record: Record, policy: str, seed: int, *, informed: bool = True) -> RunResult:
     """Sum a run up."""
     refused = np.flatnonzero(record.node < 0)
     kinds = Counter(kind_name(trace.requests[i]) for i in trace.arrivals[refused].tolist())
@@ -73,6 +75,7 @@ def result(trace: Trace, record: Record, policy: str, seed: int) -> RunResult:
     return RunResult(
         policy=policy,
         seed=seed,
+        informed=informed,
         nodes=len(trace.nodes),
         cards=capacity // 1000,
         arrivals=len(trace.arrivals),

@@ -37,10 +37,11 @@ class PolicyName(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run that is to be made."""
+    """One run that is to be made. `informed`: whether the policy knows the mix of pods beforehand."""
 
     policy: PolicyName
     seed: int
+    informed: bool = True
 
     def __str__(self) -> str:
         """`fgd-s42`."""
@@ -66,12 +67,12 @@ def run_one(trace: Trace, run: Run, save: Save | None = None, advance: Advance |
             advance(share - done)
         done = share
 
-    record = replay(trace, factory, option=run.policy.option, seed=run.seed, progress=progress)
+    record = replay(trace, factory, option=run.policy.option, seed=run.seed, informed=run.informed, progress=progress)
     if save is not None:
         from bayplan.simulate.records import write_record
 
         write_record(trace, record, save.folder, str(run), save.form)
-    return result(trace, record, str(run.policy), run.seed)
+    return result(trace, record, str(run.policy), run.seed, informed=run.informed)
 
 
 def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
