@@ -64,3 +64,10 @@ def test_reading_is_measured() -> None:
     command = [sys.executable, str(BENCHMARK.parent / "reading.py")]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert re.search(r"^ +\d+\.\d{3} s  10000 pods in YAML$", said, re.MULTILINE)
+
+
+def test_the_growth_of_replays_is_measured() -> None:
+    command = [sys.executable, str(BENCHMARK.parent / "simulate.py"), "bestfit", "100", "600"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    for kind in ("come", "come and go"):
+        assert re.search(rf"^{kind} +100 +600 +\d+\.\d\d +\d+\.\d +\d+ +\d+\.\d$", said, re.MULTILINE)

@@ -142,5 +142,5 @@ def test_two_card_policies_whose_names_differ_in_a_dash_are_one_too_many(install
 
 def test_what_does_not_place_is_no_card_policy(install: Install) -> None:
     install(plugins.CARD_POLICIES, odd="collections:OrderedDict")
-    with pytest.raises(InputError, match="no card policy .*expected a class with seen, place, scores"):
+    with pytest.raises(InputError, match=r"no card policy .*expected a class with seen, place, scores"):
         plugins.load_card_policy("odd")
