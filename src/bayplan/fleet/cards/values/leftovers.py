@@ -6,8 +6,8 @@ price exceeds what its CPU costs) is taken softly, by how much it and what then 
     v(r) = tau ln(1 - sum of weights + sum of weight exp((profit + v(r - size)) / tau)),   over the kinds that fit,
 
 so that the rest of the probability leaves the card as it is, and a leftover for which only rare kinds fit is worth
-little. With E = exp(v / tau) the recursion is linear: E(r) = 1 - w(r) + sum over sizes of pull(size) E(r - size), and so
-is its adjoint, which tells how many pods of each kind a set of leftovers can be expected to take up. Rows are pairs of
+little. With E = exp(v / tau) the recursion is linear: E(r) = 1 - w(r) + sum over sizes of pull(size) E(r - size); so is
+its adjoint, which tells how many pods of each kind a set of leftovers can be expected to take up. Rows are pairs of
 a card table and a CPU price; sums run in one order, so that the bits are the same everywhere.
 """
 
@@ -87,4 +87,5 @@ class Leftovers:
         for place, size in enumerate(self._kinds.sizes.tolist()):
             met[:, place] = (grown[:, size : STEPS + 1] * flat[:, : STEPS + 1 - size]).sum(axis=1)
         by_kind = met.reshape(tables, prices, count)[:, :, self._place_of_size] * found.pull
-        return (by_kind * self._kinds.admitted[:, None, self._kinds.single]).sum(axis=(0, 1))
+        taken: Floats = (by_kind * self._kinds.admitted[:, None, self._kinds.single]).sum(axis=(0, 1))
+        return taken

@@ -81,7 +81,7 @@ class NodeValues:
         self.value[nodes] = base.min(axis=1)
 
     def held(self, table: Ints, tables: int) -> tuple[Floats, Floats]:
-        """How many partly used cards have each leftover (T, L, STEPS + 1), and how many nodes f idle cards (T, L, F + 1).
+        """How many partly used cards have each leftover (T, L, STEPS + 1), how many nodes f idle cards (T, L, F + 1).
 
         Each node is counted at its own CPU price.
         """

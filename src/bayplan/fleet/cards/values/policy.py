@@ -130,7 +130,8 @@ class ValuesPolicy:
             tried = np.argpartition(units, _TRIED_FIRST)[:_TRIED_FIRST]
             likely = np.flatnonzero(units <= self._rounded(request, choices, tried).min())
         losses = self._rounded(request, choices, likely)
-        return likely[losses == losses.min()]
+        best: Ints = likely[losses == losses.min()]
+        return best
 
     def _rounded(self, request: CardRequest, choices: Choices, which: Ints) -> Floats:
         return np.rint(self._losses(request, choices, which) * _UNIT)
@@ -141,7 +142,8 @@ class ValuesPolicy:
         after = self._nodes.base[node] - self._cpu_prices * (request.cpu_milli / 1000)
         after += rows[choices.gained[which]] - rows[choices.lost[which]]
         after += rows[choices.opened[which]]
-        return self._nodes.value[node] - after.min(axis=1)
+        losses: Floats = self._nodes.value[node] - after.min(axis=1)
+        return losses
 
     def _spot(self, request: CardRequest, choices: Choices, best: Ints) -> Spot:
         nodes = choices.node[best]

@@ -21,7 +21,7 @@ from bayplan.fleet.cards.values.whole_cards import WholeCards, Worth
 
 
 class Tables(NamedTuple):
-    """What leftovers and idle cards are worth at the prices of the moment, by card table, CPU price and amount (GPUs)."""
+    """What leftovers and idle cards are worth at present, by card table, CPU price and amount (GPUs)."""
 
     found: Profits
     raised: Floats
@@ -58,12 +58,17 @@ class Prices:
             of_number = kinds.cards == number
             own_supply[of_number] = supply[of_number].sum()
             own_demand[of_number] = demand[of_number].sum()
-        group_supply = np.bincount(kinds.group, supply * kinds.gpus, kinds.groups)[kinds.group]
-        group_demand = np.bincount(kinds.group, demand * kinds.gpus, kinds.groups)[kinds.group]
+        group_supply = self._of_group(supply * kinds.gpus)
+        group_demand = self._of_group(demand * kinds.gpus)
         excess = _excess(own_supply, own_demand) + _excess(group_supply, group_demand)
         moved = self.of_kind * exact.exp(-constants.rate * np.clip(excess, -1, 1))
         self.of_kind = np.clip(moved, constants.floor * kinds.gpus, kinds.gpus)
         self.tables = self._tabled()
+
+    def _of_group(self, amounts: Floats) -> Floats:
+        """By kind, the sum over all kinds that name the same models."""
+        sums: Floats = np.bincount(self._kinds.group, amounts, self._kinds.groups).astype(np.float64)
+        return sums[self._kinds.group]
 
     def _supply(self, nodes: NodeValues) -> Floats:
         """By kind, how many pods the idle cards can be expected to take up."""

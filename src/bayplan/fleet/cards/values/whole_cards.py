@@ -24,9 +24,11 @@ _LOWEST = -690.0
 
 
 class Worth(NamedTuple):
-    """`values` (T, L, F + 1): G in GPUs. The rest is for the adjoint, by number of cards k (B of them): `pull` (B, T, L)
-    = q exp((u - k h) / tau), `best` (B, T, L): the kind that gives u (-1: single cards). `scaled`, `weight` (F + 1, T, L):
-    X, and the sum of q; `step_down` (T, L) = exp(-h / tau).
+    """`values` (T, L, F + 1): G in GPUs. The rest is for the adjoint.
+
+    By number of cards k (B of them): `pull` (B, T, L) = q exp((u - k h) / tau), and `best` (B, T, L), the kind that
+    gives u (-1: single cards). By number of idle cards: `scaled` X and `weight`, the sum of q (F + 1, T, L).
+    `step_down` (T, L) = exp(-h / tau).
     """
 
     values: Floats
