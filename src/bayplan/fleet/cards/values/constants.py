@@ -11,18 +11,24 @@ _RATIO = 1.4008496871290008
 
 
 class Constants(msgspec.Struct, frozen=True, kw_only=True):
-    """`softness` (tau): GPUs of value that count as nearly the same. `rate` (eta): how far one step moves prices.
+    """`softness` (tau): GPUs of value that count as nearly the same.
 
-    `arrivals_per_step`, `first_steps`: how often prices move, and how often before the first pod. `reserve` (delta):
-    how much more than the idle cards hold is expected to come. `stop` (omega): the chance that nothing comes for a
-    leftover. `floor`: no price below this part of the face value. `cpu_prices`: GPUs per vCPU that are tried.
+    `rate` (eta): how far one step moves prices on an empty fleet; `haste`: as the fleet fills, by (all cards / idle
+    cards) to this power further, at most `most_haste` times. `arrivals_per_step`, `first_steps`: how often prices move,
+    and how often before the first pod. `reserve` (delta): how much more than the idle cards hold is expected to come.
+    `group_weight`: what the room for all kinds that name the same models counts beside a kind's own. `stop` (omega): the
+    chance that nothing comes for a leftover. `floor`: no price below this part of the face value. `cpu_prices`: GPUs
+    per vCPU that are tried.
     """
 
-    softness: float = 0.01
-    rate: float = 0.005
+    softness: float = 0.0077
+    rate: float = 0.0035
+    haste: float = 0.3
+    most_haste: float = 3.0
     arrivals_per_step: int = 10
     first_steps: int = 300
-    reserve: float = 0.03
-    stop: float = 0.01
-    floor: float = 0.2
+    reserve: float = -0.053
+    group_weight: float = 0.5
+    stop: float = 0.0038
+    floor: float = 0.1
     cpu_prices: tuple[float, ...] = (0.0, *(0.0015 * _RATIO**i for i in range(14)))

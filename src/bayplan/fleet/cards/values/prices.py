@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayplan.fleet.cards.model import WHOLE
 from bayplan.fleet.cards.state import CardFleet, Floats
 from bayplan.fleet.cards.values import exact
 from bayplan.fleet.cards.values.constants import Constants
@@ -38,6 +39,7 @@ class Prices:
         self._leftovers = Leftovers(kinds)
         self._whole = WholeCards(kinds, fleet.left.shape[1])
         self._kinds = kinds
+        self._all_gpus = fleet.capacity_milli / WHOLE
         share = kinds.share[kinds.single]
         self._weights: Floats = (1 - constants.stop) * share / max(float(share.sum()), 1e-300)
         self.table_of_node = kinds.table_of_model[fleet.model]
@@ -60,10 +62,16 @@ class Prices:
             own_demand[of_number] = demand[of_number].sum()
         group_supply = self._of_group(supply * kinds.gpus)
         group_demand = self._of_group(demand * kinds.gpus)
-        excess = _excess(own_supply, own_demand) + _excess(group_supply, group_demand)
-        moved = self.of_kind * exact.exp(-constants.rate * np.clip(excess, -1, 1))
+        excess = _excess(own_supply, own_demand) + constants.group_weight * _excess(group_supply, group_demand)
+        moved = self.of_kind * exact.exp(-self._rate(idle_gpus) * np.clip(excess, -1, 1))
         self.of_kind = np.clip(moved, constants.floor * kinds.gpus, kinds.gpus)
         self.tables = self._tabled()
+
+    def _rate(self, idle_gpus: float) -> float:
+        """How far prices move: the less is idle, the sooner they have to be right."""
+        filled = np.array([self._all_gpus / max(idle_gpus, 1.0)])
+        haste = float(exact.exp(self._constants.haste * exact.log(np.maximum(filled, 1.0)))[0])
+        return self._constants.rate * min(haste, self._constants.most_haste)
 
     def _of_group(self, amounts: Floats) -> Floats:
         """By kind, the sum over all kinds that name the same models."""
