@@ -77,7 +77,10 @@ That any other model draws what an A10 does is a choice made here."""
 
 
 class PowerModel:
-    """What the nodes of a fleet draw by a table; `unknown` are the models in the fleet that stand in it as `other`."""
+    """What the nodes of a fleet draw by a table; `unknown` are the models in the fleet that stand in it as `other`.
+
+    `card_w` (N): what a card of each node draws more when any part of it is taken than when none is.
+    """
 
     def __init__(self, fleet: CardFleet, table: PowerTable = OPENB) -> None:
         self._fleet = fleet
@@ -87,7 +90,7 @@ class PowerModel:
         self.unknown = tuple(model for model in fleet.models if model in with_cards and model not in table.cards)
         power = [table.cards.get(model, table.other) for model in fleet.models]
         self._idle_w: Floats = np.array([card.idle_w for card in power], np.float64)[fleet.model]
-        self._more_w: Floats = np.array([card.full_w - card.idle_w for card in power], np.float64)[fleet.model]
+        self.card_w: Floats = np.array([card.full_w - card.idle_w for card in power], np.float64)[fleet.model]
         self._cores = -(-fleet.cpu_capacity // self._per_core)
         self._sockets = -(-self._cores // table.socket.cores)
 
@@ -97,7 +100,7 @@ class PowerModel:
         in_use = fleet.cards[nodes] - fleet.idle[nodes]
         return (
             self._cpu_w(nodes, fleet.cpu_free[nodes]),
-            fleet.cards[nodes] * self._idle_w[nodes] + in_use * self._more_w[nodes],
+            fleet.cards[nodes] * self._idle_w[nodes] + in_use * self.card_w[nodes],
         )
 
     def more_watts(self, kind: PodKind, nodes: Ints) -> Floats:
@@ -106,12 +109,16 @@ class PowerModel:
         Means nothing for nodes and cards without room for it.
         """
         fleet = self._fleet
-        cpu_free = fleet.cpu_free[nodes]
-        cpu = self._cpu_w(nodes, cpu_free - kind.cpu_milli) - self._cpu_w(nodes, cpu_free)
+        cpu = self.more_cpu_watts(kind.cpu_milli, nodes)
         if kind.is_shared:
-            more: Floats = cpu[:, None] + np.where(fleet.left[nodes] == WHOLE, self._more_w[nodes, None], 0.0)
+            more: Floats = cpu[:, None] + np.where(fleet.left[nodes] == WHOLE, self.card_w[nodes, None], 0.0)
             return more
-        return (cpu + kind.cards * self._more_w[nodes])[:, None]
+        return (cpu + kind.cards * self.card_w[nodes])[:, None]
+
+    def more_cpu_watts(self, cpu_milli: int, nodes: Ints) -> Floats:
+        """What the CPUs of these nodes would draw more if so much more of them were taken (n)."""
+        cpu_free = self._fleet.cpu_free[nodes]
+        return self._cpu_w(nodes, cpu_free - cpu_milli) - self._cpu_w(nodes, cpu_free)
 
     def _cpu_w(self, nodes: Ints, cpu_free: Ints) -> Floats:
         cores_in_use = self._cores[nodes] - cpu_free // self._per_core

@@ -16,9 +16,13 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True):
     `rate` (eta): how far one step moves prices on an empty fleet; `haste`: as the fleet fills, by (all cards / idle
     cards) to this power further, at most `most_haste` times. `arrivals_per_step`, `first_steps`: how often prices move,
     and how often before the first pod. `reserve` (delta): how much more than the idle cards hold is expected to come.
-    `group_weight`: what the room for all kinds that name the same models counts beside a kind's own. `stop` (omega): the
-    chance that nothing comes for a leftover. `floor`: no price below this part of the face value. `cpu_prices`: GPUs
-    per vCPU that are tried.
+    `group_weight`: what the room for all kinds that name the same models counts beside a kind's own. `stop` (omega):
+    the chance that nothing comes for a leftover. `floor`: no price below this part of the face value. `cpu_prices`:
+    GPUs per vCPU that are tried.
+
+    Of `learning`: `half_life`, the arrivals after which one counts half as much. Of `power`: `card_watts` and
+    `cpu_watts`, the GPUs that a kW is worth; they fade out as the share of the cards that is given out goes to
+    `quiet_until`. Of `admission`: `margin`, by how many GPUs the fleet may lose more than the pod brings.
     """
 
     softness: float = 0.0077
@@ -31,4 +35,9 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True):
     group_weight: float = 0.5
     stop: float = 0.0038
     floor: float = 0.1
+    half_life: float = 4000.0
+    card_watts: float = 0.2
+    cpu_watts: float = 0.1
+    quiet_until: float = 0.85
+    margin: float = 0.02
     cpu_prices: tuple[float, ...] = (0.0, *(0.0015 * _RATIO**i for i in range(14)))

@@ -24,7 +24,7 @@ class PricedKinds:
     By kind: `gpus` (cards), `cpu` (vCPU), `share` (of all pods that come, CPU-only ones included), `cards`, `size`
     (steps of one card), `group` (kinds that name the same models have the same). `admitted` (T, K): which of them a
     card table admits, `table_of_model`: the table of each of the fleet's models; models that admit the same kinds have
-    one table. `known`: whether there is any kind at all.
+    one table. `known`: whether there is any kind at all. `mean_gpus`, `mean_cpu`: of one pod, of all that come.
     """
 
     def __init__(self, counts: Mapping[PodKind, float], models: Sequence[str]) -> None:
@@ -42,6 +42,7 @@ class PricedKinds:
         named = sorted({kind.models for kind in self.kinds})
         self.group: Ints = np.array([named.index(kind.models) for kind in self.kinds], np.int64)
         self.groups = len(named)
+        self.mean_cpu = sum(count * kind.cpu_milli for kind, count in counts.items()) / 1000 / total if total else 0.0
         self.mean_gpus = float((self.share * self.gpus).sum())
         rows: dict[tuple[bool, ...], int] = {}
         self.table_of_model: Ints = np.zeros(len(models), np.int64)

@@ -2,65 +2,65 @@
 
 Of all nodes with room, and of all different leftovers on each, the one is taken for which W(before) - W(after) is the
 smallest (`node_values`); of equal ones the first node and its lowest card. Losses are compared in units of 2**-30 GPU,
-so that what is equal but for rounding is equal.
+so that what is equal but for rounding is equal. The method is told in docs/cards.md.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from bayplan.fleet.cards.mix import kind_of
 from bayplan.fleet.cards.model import WHOLE, CardRequest, Spot
 from bayplan.fleet.cards.policy import PolicySetup
 from bayplan.fleet.cards.state import Bools, Floats, Ints, idle_cards
+from bayplan.fleet.cards.values.choices import Choices, choices_for
 from bayplan.fleet.cards.values.constants import Constants
 from bayplan.fleet.cards.values.kinds import PricedKinds
+from bayplan.fleet.cards.values.learning import LearntMix
+from bayplan.fleet.cards.values.modes import modes
 from bayplan.fleet.cards.values.node_values import NodeValues
 from bayplan.fleet.cards.values.prices import Prices
+from bayplan.fleet.cards.values.watts import Watts
 
 _UNIT = 2.0**30
 _TRIED_FIRST = 16
-
-
-class Choices(NamedTuple):
-    """Where a pod could go, by choice (C): the node, the milli free on the card before, and rows of `ValueRows`.
-
-    The cards of the node gain the values of the rows `gained` and `opened` and lose that of `lost`.
-    """
-
-    node: Ints
-    left: Ints
-    gained: Ints
-    opened: Ints
-    lost: Ints
+_YOUNG = 50
+"""A mix of which nothing was known gets the first steps spread over so many."""
 
 
 class ValuesPolicy:
     """See the module. Prices move every few arrivals; between them a decision is a function of the fleet's state."""
 
-    def __init__(self, setup: PolicySetup) -> None:
-        constants = Constants()
+    def __init__(self, setup: PolicySetup, constants: Constants | None = None) -> None:
+        self._modes = modes(setup.option)
         self._fleet = setup.fleet
-        self._constants = constants
-        self._cpu_prices: Floats = np.array(constants.cpu_prices)
+        self._constants = constants or Constants()
+        self._cpu_prices: Floats = np.array(self._constants.cpu_prices)
         self._nodes = NodeValues(setup.fleet, self._cpu_prices)
+        self._watts = Watts(setup.fleet, self._constants) if self._modes.power else None
+        self._mix: LearntMix | None = None
+        if self._modes.learning or not setup.counts:
+            self._mix = LearntMix(setup.counts, self._constants.half_life)
         kinds = PricedKinds(setup.counts, setup.fleet.models)
-        self._prices = Prices(kinds, setup.fleet, self._cpu_prices, constants)
+        self._prices = Prices(kinds, setup.fleet, self._cpu_prices, self._constants)
+        self._young = 0 if kinds.known else _YOUNG
         self._arrivals = 0
         self._renew(everything=True)
-        for _ in range(constants.first_steps):
-            self._step()
+        if kinds.known:
+            self._step(self._constants.first_steps)
 
     def seen(self, request: CardRequest) -> None:
         """See `CardPolicy.seen`."""
         if self._arrivals and self._arrivals % self._constants.arrivals_per_step == 0:
             self._renew(everything=False)
-            self._step()
+            self._learn()
+            self._step(1)
         self._arrivals += 1
+        if self._mix is not None:
+            self._mix.add(kind_of(request))
 
     def place(self, request: CardRequest, among: Bools | None = None) -> Spot | None:
-        """See `CardPolicy.place`."""
+        """See `CardPolicy.place`. Where `admission` refuses a pod there is room for, None as well."""
         self._renew(everything=False)
         room = self._fleet.feasible(request)
         if among is not None:
@@ -68,53 +68,49 @@ class ValuesPolicy:
         choices = self._choices(request, room)
         if not choices.node.size:
             return None
-        return self._spot(request, choices, self._best(request, choices))
+        best, loss = self._best(request, choices)
+        if self._modes.admission and loss > request.total_milli / WHOLE + self._constants.margin:
+            return None
+        return self._spot(request, choices, best)
 
     def scores(self, request: CardRequest) -> Floats:
         """See `CardPolicy.scores`: what the fleet loses, negative, in GPUs."""
         self._renew(everything=False)
         choices = self._choices(request, self._fleet.feasible(request))
         found = np.full(len(self._fleet), -np.inf)
-        np.maximum.at(found, choices.node, -self._losses(request, choices, np.arange(len(choices.node))))
+        losses = self._losses(request, choices, np.arange(len(choices.node)))
+        np.maximum.at(found, choices.node, -(losses + self._extra(request, choices)))
         return found
 
-    def _step(self) -> None:
-        self._prices.step(self._nodes, (self._fleet.capacity_milli - self._fleet.allocated_milli) / WHOLE)
+    def _step(self, times: int) -> None:
+        for _ in range(times):
+            self._prices.step(self._nodes, self._idle_gpus())
+            self._renew(everything=True)
+        if self._watts is not None:
+            self._watts.renew(self._prices.kinds, self._prices.horizon(self._idle_gpus()))
+
+    def _learn(self) -> None:
+        """Take over the mix as it is known now; kinds that were known keep their prices."""
+        if self._mix is None:
+            return
+        kinds = PricedKinds(self._mix.counts(), self._fleet.models)
+        self._prices = Prices(kinds, self._fleet, self._cpu_prices, self._constants, self._prices.by_kind())
         self._renew(everything=True)
+        if self._young and kinds.known:
+            self._young -= 1
+            self._step(self._constants.first_steps // _YOUNG)
+
+    def _idle_gpus(self) -> float:
+        return (self._fleet.capacity_milli - self._fleet.allocated_milli) / WHOLE
 
     def _renew(self, *, everything: bool) -> None:
         self._nodes.renew(self._prices.table_of_node, self._prices.tables.values, everything=everything)
 
     def _choices(self, request: CardRequest, room: Bools) -> Choices:
-        fleet, values, table = self._fleet, self._prices.tables.values, self._prices.table_of_node
-        if not request.cards:
-            nodes = np.flatnonzero(room)
-            nothing = np.zeros(len(nodes), np.int64)
-            return Choices(nodes, nothing, nothing, nothing, nothing)
-        nodes = np.flatnonzero(room & (fleet.idle >= request.cards))
-        kind, idle = table[nodes], fleet.idle[nodes]
-        rest = np.full(len(nodes), WHOLE - request.milli)
-        whole = Choices(
-            nodes,
-            np.full(len(nodes), WHOLE),
-            values.idle(kind, idle - request.cards),
-            values.leftover(kind, rest),
-            values.idle(kind, idle),
-        )
-        if not request.is_shared:
-            return whole
-        left = fleet.left.ravel()
-        cards = np.flatnonzero((left >= request.milli) & (left < WHOLE))
-        nodes = cards // fleet.left.shape[1]
-        roomy = room[nodes]
-        nodes, left = nodes[roomy], left[cards[roomy]]
-        kind = table[nodes]
-        gained, lost = values.leftover(kind, left - request.milli), values.leftover(kind, left)
-        partly = Choices(nodes, left, gained, np.zeros(len(nodes), np.int64), lost)
-        return Choices(*(np.concatenate(pair) for pair in zip(partly, whole, strict=True)))
+        return choices_for(request, self._fleet, room, self._prices.table_of_node, self._prices.tables.values)
 
-    def _best(self, request: CardRequest, choices: Choices) -> Ints:
-        """The choices with the smallest loss.
+    def _best(self, request: CardRequest, choices: Choices) -> tuple[Ints, float]:
+        """The choices with the smallest loss, and that loss.
 
         At the CPU price of the node as it is, a loss comes out no larger than it is, since the price afterwards is the
         one that makes it largest; so only few need to be looked at at every price.
@@ -124,17 +120,21 @@ class ValuesPolicy:
         bound = self._cpu_prices[price] * (request.cpu_milli / 1000) + flat[choices.lost * prices + price]
         bound -= flat[choices.gained * prices + price]
         bound -= flat[choices.opened * prices + price]
-        units = np.rint(bound * _UNIT) - 1
+        extra = self._extra(request, choices)
+        units = np.rint((bound + extra) * _UNIT) - 1
         likely = np.arange(len(units))
         if len(units) > _TRIED_FIRST:
             tried = np.argpartition(units, _TRIED_FIRST)[:_TRIED_FIRST]
-            likely = np.flatnonzero(units <= self._rounded(request, choices, tried).min())
-        losses = self._rounded(request, choices, likely)
-        best: Ints = likely[losses == losses.min()]
-        return best
+            first = np.rint((self._losses(request, choices, tried) + extra[tried]) * _UNIT)
+            likely = np.flatnonzero(units <= first.min())
+        losses = np.rint((self._losses(request, choices, likely) + extra[likely]) * _UNIT)
+        return likely[losses == losses.min()], float(losses.min()) / _UNIT
 
-    def _rounded(self, request: CardRequest, choices: Choices, which: Ints) -> Floats:
-        return np.rint(self._losses(request, choices, which) * _UNIT)
+    def _extra(self, request: CardRequest, choices: Choices) -> Floats:
+        """What counts beside the value of the fleet, by choice."""
+        if self._watts is None:
+            return np.zeros(len(choices.node))
+        return self._watts.gpus(request, choices.node, choices.left)
 
     def _losses(self, request: CardRequest, choices: Choices, which: Ints) -> Floats:
         """By how many GPUs the value of the fleet drops."""

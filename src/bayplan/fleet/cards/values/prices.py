@@ -7,10 +7,12 @@ be filled): what there is much room for gets cheaper, what is short of room dear
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from bayplan.fleet.cards.mix import PodKind
 from bayplan.fleet.cards.model import WHOLE
 from bayplan.fleet.cards.state import CardFleet, Floats
 from bayplan.fleet.cards.values import exact
@@ -31,29 +33,40 @@ class Tables(NamedTuple):
 
 
 class Prices:
-    """Prices of the kinds of one mix, by kind in GPUs (`of_kind`), and the tables that follow from them."""
+    """Prices of the `kinds` of one mix, by kind in GPUs (`of_kind`), and the `tables` that follow from them.
 
-    def __init__(self, kinds: PricedKinds, fleet: CardFleet, cpu_prices: Floats, constants: Constants) -> None:
+    A kind starts at its face value, or at its price in `known`. `table_of_node` (N): the card table of each node.
+    """
+
+    def __init__(
+        self,
+        kinds: PricedKinds,
+        fleet: CardFleet,
+        cpu_prices: Floats,
+        constants: Constants,
+        known: Mapping[PodKind, float] | None = None,
+    ) -> None:
         self._constants = constants
         self._cpu_prices = cpu_prices
         self._leftovers = Leftovers(kinds)
         self._whole = WholeCards(kinds, fleet.left.shape[1])
-        self._kinds = kinds
+        self.kinds = kinds
         self._all_gpus = fleet.capacity_milli / WHOLE
         share = kinds.share[kinds.single]
         self._weights: Floats = (1 - constants.stop) * share / max(float(share.sum()), 1e-300)
         self.table_of_node = kinds.table_of_model[fleet.model]
         self.of_kind = kinds.gpus.copy()
+        if known:
+            self.of_kind = np.array([known.get(kind, kind.total_milli / WHOLE) for kind in kinds.kinds], np.float64)
         self.tables = self._tabled()
 
     def step(self, nodes: NodeValues, idle_gpus: float) -> None:
         """One step of all prices; `nodes` are valued at the present tables, `idle_gpus` what is free of all cards."""
-        kinds, constants = self._kinds, self._constants
+        kinds, constants = self.kinds, self._constants
         if not kinds.known:
             return
         supply = self._supply(nodes)
-        horizon = (1 + constants.reserve) * idle_gpus / kinds.mean_gpus
-        demand = horizon * kinds.share
+        demand = self.horizon(idle_gpus) * kinds.share
         several = kinds.cards > 1
         own_supply, own_demand = supply.copy(), demand.copy()
         for number in np.unique(kinds.cards[several]):
@@ -67,6 +80,14 @@ class Prices:
         self.of_kind = np.clip(moved, constants.floor * kinds.gpus, kinds.gpus)
         self.tables = self._tabled()
 
+    def horizon(self, idle_gpus: float) -> float:
+        """How many pods are still to come, if what comes is to fill what is idle."""
+        return (1 + self._constants.reserve) * idle_gpus / self.kinds.mean_gpus if self.kinds.known else 0.0
+
+    def by_kind(self) -> dict[PodKind, float]:
+        """The price of each kind, in GPUs."""
+        return dict(zip(self.kinds.kinds, self.of_kind.tolist(), strict=True))
+
     def _rate(self, idle_gpus: float) -> float:
         """How far prices move: the less is idle, the sooner they have to be right."""
         filled = np.array([self._all_gpus / max(idle_gpus, 1.0)])
@@ -75,22 +96,22 @@ class Prices:
 
     def _of_group(self, amounts: Floats) -> Floats:
         """By kind, the sum over all kinds that name the same models."""
-        sums: Floats = np.bincount(self._kinds.group, amounts, self._kinds.groups).astype(np.float64)
-        return sums[self._kinds.group]
+        sums: Floats = np.bincount(self.kinds.group, amounts, self.kinds.groups).astype(np.float64)
+        return sums[self.kinds.group]
 
     def _supply(self, nodes: NodeValues) -> Floats:
         """By kind, how many pods the idle cards can be expected to take up."""
-        held, idle = nodes.held(self.table_of_node, len(self._kinds.admitted))
+        held, idle = nodes.held(self.table_of_node, len(self.kinds.admitted))
         tables = self.tables
         singles, taken = self._whole.supply(tables.worth, idle)
         held[:, :, -1] += singles
-        taken[self._kinds.single] += self._leftovers.supply(tables.found, tables.raised, held)
+        taken[self.kinds.single] += self._leftovers.supply(tables.found, tables.raised, held)
         return taken
 
     def _tabled(self) -> Tables:
         constants = self._constants
-        profit = self.of_kind - self._cpu_prices[:, None] * self._kinds.cpu
-        found = profits(self._kinds, self._weights, profit[:, self._kinds.single], constants.softness)
+        profit = self.of_kind - self._cpu_prices[:, None] * self.kinds.cpu
+        found = profits(self.kinds, self._weights, profit[:, self.kinds.single], constants.softness)
         raised = self._leftovers.raised(found)
         single = constants.softness * exact.log(raised)
         worth = self._whole.worth(single[:, :, -1], profit, constants.softness)
