@@ -303,3 +303,43 @@ def simulate(
         quiet=quiet,
     )
     return command.simulate(inputs, output, Look.of(color, ascii_only, width))
+
+
+@bayplan.command()
+@click.argument("card", required=False, metavar="[CARD]")
+@click.argument("wanted", nargs=-1, metavar="[PROFILE]...")
+@click.option("--pods", multiple=True, type=FILE, metavar="FILE", help="Pods that ask for partitions. Can be repeated.")
+@click.option("--nodes", type=click.IntRange(1, 10_000), default=1, show_default=True, help="How many nodes.")
+@click.option("--cards", type=click.IntRange(1, 256), default=1, show_default=True, help="Cards of each node.")
+@click.option(
+    "--only", default="", metavar="PROFILE", help="All cards are cut into this one (NVIDIA's single strategy)."
+)
+@click.option("--mix", default="", metavar="PROFILE=N,...", help="How often each profile is asked for, if known.")
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="How to write it.")
+@_drawing
+def partitions(
+    card: str | None,
+    wanted: tuple[str, ...],
+    pods: tuple[str, ...],
+    nodes: int,
+    cards: int,
+    only: str,
+    mix: str,
+    output: str,
+    color: bool | None,
+    ascii_only: bool,
+    width: int | None,
+) -> int:
+    """Show how cards can be cut (MIG and the like), and where instances would go.
+
+    CARD is one of those that are listed without it, or a file of your own. With PROFILEs (3x1g.10gb: three pods;
+    1g.10gb=2: one pod with two; or the name of a resource) or --pods: where each would go on cards that are empty at
+    first. The exit status is 0 when all is placed, 3 when something is refused, 2 for bad input.
+    """
+    from bayplan.cli import partitions as command
+    from bayplan.cli.terminal import Look
+
+    look = Look.of(color, ascii_only, width)
+    if card is None or not (wanted or pods):
+        return command.show(card, output, look)
+    return command.place(command.Inputs(card, wanted, pods, nodes, cards, only, mix), output, look)
