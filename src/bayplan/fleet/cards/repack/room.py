@@ -8,7 +8,8 @@ in the same way, once. A move never needs one that comes after it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -23,8 +24,10 @@ SETS = 400
 """Sets of pods that are tried on one node."""
 PLACES = 4
 """Places that are tried for a pod that has to leave."""
-NODES = 60
-"""Nodes on which moves are looked for in full, cheapest first by what has to leave."""
+SEARCHED, NODES = 300, 60
+"""Nodes on which such sets are looked for, and those on which places are, by the least that they could cost."""
+TRIES = 2000
+"""Moves that are tried in all."""
 
 
 def make_room(board: Board, gauge: Gauge, request: CardRequest, limits: Limits, among: Bools | None = None) -> Advice:
@@ -67,6 +70,7 @@ class _Room:
         self._places = Places(board, gauge)
         self._most_moves = limits.moves
         self._most_cost = limits.cost
+        self._tries = TRIES
 
     def plan(
         self, request: CardRequest, allowed: Bools, chain: int, busy: frozenset[int] = frozenset()
@@ -76,7 +80,7 @@ class _Room:
         best: tuple[tuple[int, int, int], Plan, int] | None = None
         start = tuple(Step(done.pod, done.target) for done in board.made)
         for cost, node, sets in self._candidates(request, allowed, busy):
-            if best is not None and cost >= best[0][0]:
+            if not self._tries or (best is not None and cost >= best[0][0]):
                 break
             for pods_cost, pods in sets:
                 if best is not None and (pods_cost, len(pods)) >= best[0][:2]:
@@ -95,19 +99,62 @@ class _Room:
 
     def _candidates(
         self, request: CardRequest, allowed: Bools, busy: frozenset[int]
-    ) -> list[tuple[int, int, list[tuple[int, tuple[int, ...]]]]]:
+    ) -> Iterator[tuple[int, int, list[tuple[int, tuple[int, ...]]]]]:
+        """Nodes with sets of pods that would have to leave, by the least that this could cost."""
         fleet = self._board.fleet
         could = allowed & (fleet.cards >= request.cards) & (fleet.cpu_capacity >= request.cpu_milli)
         could &= fleet.memory_capacity >= request.memory_bytes
         if request.cards:
             could &= fleet.allowed(request.models)
-        found = []
+        bounds = []
         for node in np.flatnonzero(could).tolist():
+            bound = self._least_cost(request, node, busy)
+            if bound is not None:
+                bounds.append((bound, node))
+        found = 0
+        for bound, node in sorted(bounds)[:SEARCHED]:
             sets = self._sets(request, node, busy)
             if sets:
-                found.append((sets[0][0], node, sets))
-        found.sort(key=lambda each: each[:2])
-        return found[:NODES]
+                found += 1
+                yield bound, node, sets
+            if found == NODES:
+                return
+
+    def _least_cost(self, request: CardRequest, node: int, busy: frozenset[int]) -> int | None:
+        """Less than what has to leave a node can never cost; None: it cannot be made to have room at all."""
+        board = self._board
+        movable = [pod for pod in board.on_node[node] if not board.pods[pod].fixed and pod not in busy]
+        if not movable or not self._suffices(request, node, movable):
+            return None
+        least = max(min(board.pods[pod].cost for pod in movable), self._cost_of_cpu(request, node, movable))
+        lacking = request.cards - int(board.fleet.idle[node])
+        if not request.cards or request.is_shared or lacking <= 0:
+            return least
+        free = set(movable)
+        costs: dict[int, float] = {}
+        counts: dict[int, float] = {}
+        for pod in board.on_node[node]:
+            for card in board.at[pod].cards:
+                share = len(board.at[pod].cards)
+                costs[card] = costs.get(card, 0) + (board.pods[pod].cost / share if pod in free else math.inf)
+                counts[card] = counts.get(card, 0) + 1 / share
+        if sum(sorted(counts.values())[:lacking]) > self._most_moves + 1e-9:
+            return None
+        # Rounded down, so that it stays a bound.
+        return max(least, math.floor(sum(sorted(costs.values())[:lacking]) - 1e-6))
+
+    def _cost_of_cpu(self, request: CardRequest, node: int, movable: Sequence[int]) -> int:
+        """What the CPU that is lacking could cost at least, were the cheapest of it to be had in any amount."""
+        board = self._board
+        lacking = request.cpu_milli - int(board.fleet.cpu_free[node])
+        cost = 0.0
+        some = [(board.pods[pod].cost, board.pods[pod].request.cpu_milli) for pod in movable]
+        for price, cpu in sorted((each for each in some if each[1]), key=lambda each: each[0] / each[1]):
+            if lacking <= 0:
+                break
+            cost += price * min(1, lacking / cpu)
+            lacking -= cpu
+        return math.floor(cost - 1e-6)
 
     def _sets(self, request: CardRequest, node: int, busy: frozenset[int]) -> list[tuple[int, tuple[int, ...]]]:
         """Sets of pods whose leaving makes room, cheapest first; of larger sets none that holds a smaller one."""
@@ -174,6 +221,9 @@ class _Room:
         if board.pods[pod].request.cards == 1:
             options += self._own(pod, here)
         for _, spot in options:
+            if not self._tries:
+                return False
+            self._tries -= 1
             board.move(Step(pod, spot))
             if self._place(request, node, rest, chain, busy):
                 return True
