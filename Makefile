@@ -47,6 +47,7 @@ bench: setup
 	$(BIN)/python benchmarks/fleet.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/simulate.py
+	$(BIN)/python benchmarks/partitions.py
 
 # Renews the locked versions. uv is used for this alone and need not be installed otherwise.
 lock:

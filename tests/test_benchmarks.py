@@ -71,3 +71,9 @@ def test_the_growth_of_replays_is_measured() -> None:
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     for kind in ("come", "come and go"):
         assert re.search(rf"^{kind} +100 +600 +\d+\.\d\d +\d+\.\d +\d+ +\d+\.\d$", said, re.MULTILINE)
+
+
+def test_partitions_are_measured_against_first_fit() -> None:
+    command = [sys.executable, str(BENCHMARK.parent / "partitions.py"), "60"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.search(r"^  1\.3 large +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d$", said, re.MULTILINE)

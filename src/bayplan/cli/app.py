@@ -303,3 +303,116 @@ def simulate(
         quiet=quiet,
     )
     return command.simulate(inputs, output, Look.of(color, ascii_only, width))
+
+
+@bayplan.command()
+@click.argument("card", required=False, metavar="[CARD]")
+@click.argument("wanted", nargs=-1, metavar="[PROFILE]...")
+@click.option("--pods", multiple=True, type=FILE, metavar="FILE", help="Pods that ask for partitions. Can be repeated.")
+@click.option("--nodes", type=click.IntRange(1, 10_000), default=1, show_default=True, help="How many nodes.")
+@click.option("--cards", type=click.IntRange(1, 256), default=1, show_default=True, help="Cards of each node.")
+@click.option(
+    "--only", default="", metavar="PROFILE", help="All cards are cut into this one (NVIDIA's single strategy)."
+)
+@click.option("--mix", default="", metavar="PROFILE=N,...", help="How often each profile is asked for, if known.")
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="How to write it.")
+@_drawing
+def partitions(
+    card: str | None,
+    wanted: tuple[str, ...],
+    pods: tuple[str, ...],
+    nodes: int,
+    cards: int,
+    only: str,
+    mix: str,
+    output: str,
+    color: bool | None,
+    ascii_only: bool,
+    width: int | None,
+) -> int:
+    """Show how cards can be cut (MIG and the like), and where instances would go.
+
+    CARD is one of those that are listed without it, or a file of your own. With PROFILEs (3x1g.10gb: three pods;
+    1g.10gb=2: one pod with two; or the name of a resource) or --pods: where each would go on cards that are empty at
+    first. The exit status is 0 when all is placed, 3 when something is refused, 2 for bad input.
+    """
+    from bayplan.cli import partitions as command
+    from bayplan.cli.terminal import Look
+
+    look = Look.of(color, ascii_only, width)
+    if card is None or not (wanted or pods):
+        return command.show(card, output, look)
+    return command.place(command.Inputs(card, wanted, pods, nodes, cards, only, mix), output, look)
+
+
+@bayplan.command()
+@click.argument("pods", type=FILE, nargs=-1, required=True, metavar="PODS...")
+@click.option("--nodes", type=FILE, metavar="FILE", help="Nodes: a table, plain or gz.")
+@click.option(
+    "--cluster", "-c", type=FILE, metavar="FILE", help="Nodes: a cluster file, or `kubectl get nodes -o yaml`."
+)
+@click.option("--machine", "-m", metavar="SOURCE", shell_complete=_presets, help="One machine: its NUMA nodes instead.")
+@click.option("--kubelet-config", "-k", type=FILE, metavar="FILE", help="A KubeletConfiguration for the machine.")
+@click.option(
+    "--for", "wanted", metavar="WHAT", help="Make room for this: cards x milli (8x1000), or a pod's manifest."
+)
+@click.option("--gone", multiple=True, metavar="POD", help="On a machine: has ended since. Can be repeated.")
+@click.option(
+    "--goal",
+    type=click.Choice(["usable", "idle"]),
+    default="usable",
+    show_default=True,
+    help="usable: to the pods that run here; idle: cards that are wholly free.",
+)
+@click.option("--aligned", is_flag=True, help="On a machine: admitted, and aligned as narrowly as it allows.")
+@click.option("--moves", type=click.IntRange(1, 50), default=5, show_default=True, help="At most so many.")
+@click.option("--max-cost", "most_cost", type=click.FloatRange(0, 1e9), help="At most so much.")
+@click.option("--cost-pod", type=click.FloatRange(0, 1e6), default=0.1, show_default=True, help="Of moving any pod.")
+@click.option(
+    "--cost-card", type=click.FloatRange(0, 1e6), default=1, show_default=True, help="For each card it holds."
+)
+@click.option(
+    "--cost-card-hour",
+    type=click.FloatRange(0, 1e6),
+    default=0,
+    show_default=True,
+    help="For each hour on such a card.",
+)
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="How to write it.")
+@click.option("--quiet", "-q", is_flag=True, help="No notes.")
+@_drawing
+def repack(
+    pods: tuple[str, ...],
+    nodes: str | None,
+    cluster: str | None,
+    machine: str | None,
+    kubelet_config: str | None,
+    wanted: str | None,
+    gone: tuple[str, ...],
+    goal: str,
+    aligned: bool,
+    moves: int,
+    most_cost: float | None,
+    cost_pod: float,
+    cost_card: float,
+    cost_card_hour: float,
+    output: str,
+    quiet: bool,
+    color: bool | None,
+    ascii_only: bool,
+    width: int | None,
+) -> int:
+    """Say which few pods to move so that more of the cards can be used, or so that one more pod has room.
+
+    It only tells; nothing is moved. PODS are those that run: a table (.csv) or manifests with the nodes that they are
+    on. With --machine: which pods to restart so that a pod is admitted there. The exit status is 0, 3 when no room can
+    be made, 2 for bad input.
+    """
+    from bayplan.cli import repack as command
+    from bayplan.cli.terminal import Look
+
+    prices = (cost_pod, cost_card, cost_card_hour)
+    inputs = command.Inputs(
+        pods, nodes, cluster, machine, kubelet_config, wanted, gone, goal, aligned, moves, most_cost, *prices, quiet
+    )
+    return command.repack(inputs, output, Look.of(color, ascii_only, width))

@@ -9,7 +9,8 @@ answers for many nodes at once; this module is what it is tested against.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -49,6 +50,30 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
         return self.named is not None and not self.named
 
 
+class Standing(Protocol):
+    """What a node says of itself whatever runs there."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        ...
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """Its taints."""
+        ...
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether it is cordoned."""
+        ...
+
+
 class Objection(NamedTuple):
     """One reason against one node; numbers for resources, and one thing that would have to change."""
 
@@ -77,7 +102,7 @@ def objections(node: FleetNode, wishes: Wishes, needs: PodNeeds) -> tuple[Object
     return lacking(node, needs) if found is None else (found,)
 
 
-def standing_objection(node: FleetNode, wishes: Wishes) -> Objection | None:
+def standing_objection(node: Standing, wishes: Wishes) -> Objection | None:
     """What is against the node whatever runs on it."""
     if wishes.contradictory:
         return Objection("NodeAffinity", TERMS_CONFLICT, "let the terms of the node affinity name one node")
@@ -94,7 +119,7 @@ def standing_objection(node: FleetNode, wishes: Wishes) -> Objection | None:
     return None
 
 
-def matches(node: FleetNode, wishes: Wishes) -> bool:
+def matches(node: Standing, wishes: Wishes) -> bool:
     """Whether node selector and required node affinity hold for a node."""
     if any(node.labels.get(key) != value for key, value in wishes.selector.items()):
         return False
@@ -140,7 +165,7 @@ def _make_room(node: FleetNode, resource: str, asked: int, free: int) -> str:
     return f"ask for at most {quantity(resource, free)} of {resource}, or {more}" if free else more
 
 
-def _change_affinity(node: FleetNode) -> str:
+def _change_affinity(node: Standing) -> str:
     return f"a node selector and affinity that hold for node {node.name}, or labels on it that meet them"
 
 

@@ -1,0 +1,1 @@
+"""Advice for live clusters: which few pods to move so that more of the cards can be used. Never acts."""
