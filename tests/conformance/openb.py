@@ -26,8 +26,7 @@ import math
 import os
 import statistics
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,42 +34,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
-from bayplan.fleet.cards.fragmentation import Fragmentation
-from bayplan.fleet.cards.generator import Generator
-from bayplan.fleet.cards.literature.best_fit import BestFitPolicy
-from bayplan.fleet.cards.literature.clustering import ClusteringPolicy
-from bayplan.fleet.cards.literature.dot_product import DotProductPolicy
-from bayplan.fleet.cards.literature.gradient import GradientPolicy
-from bayplan.fleet.cards.literature.least_power import LeastPowerPolicy
-from bayplan.fleet.cards.literature.lots import RandomPolicy
-from bayplan.fleet.cards.literature.packing import PackingPolicy
-from bayplan.fleet.cards.literature.power_and_gradient import PowerAndGradientPolicy
-from bayplan.fleet.cards.mix import counted, typical
-from bayplan.fleet.cards.model import CardNode, CardRequest
-from bayplan.fleet.cards.policy import CardPolicy, PolicySetup
-from bayplan.fleet.cards.power import PowerModel
-from bayplan.fleet.cards.state import CardFleet, Floats, Ints
+from bayplan.files.plugins import load_card_policy
+from bayplan.files.tables import open_lines
+from bayplan.fleet.cards.mix import counted
+from bayplan.simulate.node_tables import read_node_order, read_nodes
+from bayplan.simulate.orders import given, shuffled
+from bayplan.simulate.pod_tables import PodList, read_pods
+from bayplan.simulate.record import Record
+from bayplan.simulate.replay import replay
+from bayplan.simulate.result import RunResult, result
+from bayplan.simulate.run import PolicyName
 from bayplan.simulate.trace import Trace
 
 HERE = Path(__file__).resolve().parent
 BESIDE = HERE.parent.parent.parent / "shared" / "data" / "openb"
 STEPS = {"bestfit": "BestFit", "fgd": "FGD", "pwr": "PWR", "pwr+fgd:100": "PF100"}
-POLICIES: dict[str, Callable[[PolicySetup], CardPolicy]] = {
-    "random": RandomPolicy,
-    "dotprod": DotProductPolicy,
-    "gpuclustering": ClusteringPolicy,
-    "gpupacking": PackingPolicy,
-    "bestfit": BestFitPolicy,
-    "fgd": GradientPolicy,
-    "pwr": LeastPowerPolicy,
-    "pwr+fgd": PowerAndGradientPolicy,
-}
 POWER_SEEDS = (42, 43, 44)
-FULL_LOAD = 1.3
 SHOWN = 5
 HALF = 0.501
 """By how much of its last figure a number that was rounded may differ, and a hair."""
 PUBLISHED_SEEDS = 10
+SIGMAS = 4
 CHANCE = 0.001
 """How often means are told to differ that do not: hundreds of them, which hang together, are compared."""
 
@@ -84,194 +68,85 @@ def rows_of(path: Path) -> Rows:
         return list(csv.DictReader(lines))
 
 
-def request_of(row: dict[str, str]) -> CardRequest:
-    """A pod of a list or of an order of arrivals."""
-    cards = int(row["num_gpu"])
-    return CardRequest(
-        cpu_milli=int(row["cpu_milli"]),
-        memory_bytes=int(row["memory_mib"]) << 20,
-        cards=cards,
-        milli=min(1000, int(row["gpu_milli"])) if cards else 0,
-        models=tuple(sorted({model for model in (row.get("gpu_spec") or "").split("|") if model})),
-    )
-
-
-def node_of(row: dict[str, str]) -> CardNode:
-    """A node of a list."""
-    cpu, memory, cards = int(row["cpu_milli"]), int(row["memory_mib"]) << 20, int(row["gpu"])
-    return CardNode(name=row["sn"], cpu_milli=cpu, memory_bytes=memory, cards=cards, model=row["model"])
-
-
-def trace_of(data: Path, name: str, seed: int) -> Trace:
-    """The trace in the published order, or shuffled where there is none."""
-    nodes = {row["sn"]: node_of(row) for row in rows_of(data / "openb_node_list_gpu_node.csv.gz")}
-    pods = sorted(rows_of(data / f"openb_pod_list_{name}.csv.gz"), key=lambda row: row["name"])
-    if has_order(data, name, seed):
-        ranked = [nodes[row["sn"]] for row in rows_of(data / f"nodeorder_{name}_s{seed}.csv.gz")]
-        arrivals = rows_of(data / f"arrivals_{name}_s{seed}.csv.gz")
-    else:
-        generator = Generator(seed)
-        sorted_nodes = [nodes[key] for key in sorted(nodes)]
-        ranked = [sorted_nodes[i] for i in generator.shuffled(len(nodes)).tolist()]
-        arrivals = shuffled(pods, 1000 * sum(node.cards for node in ranked), generator)
-    numbers: dict[CardRequest, int] = {}
-    which = [numbers.setdefault(request_of(row), len(numbers)) for row in arrivals]
-    return Trace(
-        nodes=tuple(ranked),
-        requests=tuple(numbers),
-        arrivals=np.array(which, np.int64),
-        names=[row["name"] for row in arrivals],
-        counts=counted(map(request_of, pods)),
-    )
-
-
 def has_order(data: Path, name: str, seed: int) -> bool:
     """Whether the order of the published experiment is there."""
     return all((data / f"{kind}_{name}_s{seed}.csv.gz").is_file() for kind in ("nodeorder", "arrivals"))
 
 
-def shuffled(pods: Rows, capacity_milli: int, generator: Generator) -> Rows:
-    """All pods in an order that is drawn, then copies of drawn ones up to 1.3 times the cards."""
-    arrivals = [pods[i] for i in generator.shuffled(len(pods)).tolist()]
-    requests = [request_of(pod) for pod in pods]
-    arrived = sum(request.total_milli for request in requests)
-    while True:
-        drawn = generator.below(len(pods))
-        if arrived + requests[drawn].milli > FULL_LOAD * capacity_milli:
-            return arrivals
-        arrivals.append({**pods[drawn], "name": f"{pods[drawn]['name']}-tuned-{len(arrivals) - len(pods)}"})
-        arrived += requests[drawn].total_milli
+def trace_of(data: Path, name: str, seed: int) -> Trace:
+    """The trace in the published order, or shuffled where there is none.
+
+    What is typical is that of the whole list, of which not all arrive where it asks for more than 1.3 times the cards.
+    """
+    with open_lines(str(data / "openb_node_list_gpu_node.csv.gz")) as lines:
+        nodes = read_nodes(lines.all)
+    pods = pods_of(data / f"openb_pod_list_{name}.csv.gz")
+    if not has_order(data, name, seed):
+        return shuffled(nodes, pods, seed)
+    with open_lines(str(data / f"nodeorder_{name}_s{seed}.csv.gz")) as lines:
+        ranked = read_node_order(lines.all, nodes)
+    arriving = given(ranked, pods_of(data / f"arrivals_{name}_s{seed}.csv.gz"))
+    return arriving._replace(counts=counted(pods.requests[which] for which in pods.which.tolist()))
 
 
-class Played(NamedTuple):
-    """By arrival: where it went (-1: nowhere), and how the fleet stood after it."""
-
-    trace: Trace
-    node: Ints
-    cards: list[tuple[int, ...]]
-    arrived_milli: Ints
-    alloc_milli: Ints
-    frag_milli: Floats
-    cpu_w: Floats
-    gpu_w: Floats
-    capacity_milli: int
+def pods_of(path: Path) -> PodList:
+    """The pods of a list or of an order of arrivals."""
+    with open_lines(str(path)) as lines:
+        return read_pods(lines.all)
 
 
-def play(trace: Trace, policy_name: str, seed: int) -> Played:
+def play(trace: Trace, policy: str, seed: int) -> Record:
     """Let the pods arrive one after the other."""
-    fleet = CardFleet(trace.nodes)
-    name, _, option = policy_name.partition(":")
-    policy = POLICIES[name](PolicySetup(fleet=fleet, counts=trace.counts, option=option, seed=seed))
-    measures = Measures(fleet, trace)
-    nodes, cards, rows, arrived = [], [], [], []
-    for which in trace.arrivals.tolist():
-        request = trace.requests[which]
-        policy.seen(request)
-        spot = policy.place(request)
-        if spot is not None:
-            fleet.take(spot, request)
-            measures.changed(spot.node)
-        nodes.append(-1 if spot is None else spot.node)
-        cards.append(() if spot is None else spot.cards)
-        arrived.append(request.total_milli)
-        rows.append((fleet.allocated_milli, *measures.totals))
-    columns = np.array(rows, np.float64).T
-    return Played(
-        trace=trace,
-        node=np.array(nodes, np.int64),
-        cards=cards,
-        arrived_milli=np.cumsum(np.array(arrived, np.int64)),
-        alloc_milli=columns[0].astype(np.int64),
-        frag_milli=columns[1],
-        cpu_w=columns[2],
-        gpu_w=columns[3],
-        capacity_milli=fleet.capacity_milli,
-    )
-
-
-class Measures:
-    """Fragmented milli and watts of the whole fleet, brought up to date node by node."""
-
-    def __init__(self, fleet: CardFleet, trace: Trace) -> None:
-        self.fragmentation = Fragmentation(fleet, typical(trace.counts))
-        self.power = PowerModel(fleet)
-        self.by_node = self.of(np.arange(len(fleet)))
-        self.totals = self.by_node.sum(0)
-
-    def of(self, nodes: Ints) -> Floats:
-        """By node, the three numbers."""
-        return np.stack([self.fragmentation.amounts(nodes), *self.power.watts(nodes)], axis=1)
-
-    def changed(self, node: int) -> None:
-        """Measure this node again."""
-        now = self.of(np.array([node]))[0]
-        self.totals = self.totals + (now - self.by_node[node])
-        self.by_node[node] = now
+    name = PolicyName.parse(policy)
+    return replay(trace, load_card_policy(name.name), option=name.option, seed=seed)
 
 
 class Summary(NamedTuple):
     """What is published of a run. By load: means over the arrivals at that many percent."""
 
-    final_percent: float
-    idle_milli: int
-    failed: dict[str, int]
+    metrics: RunResult
     first_failure: int
-    alloc_percent: dict[str, float]
-    frag_percent: dict[str, float]
-    frag_ratio: dict[str, float]
     of_arrived: dict[str, float]
-    power_kw: dict[str, float]
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """By kind of pod, and all."""
+        return {"all": self.metrics.failed, **self.metrics.refused}
 
 
-def summed_up(played: Played) -> Summary:
-    """The metrics of a run."""
-    percent = played.capacity_milli / 100
-    loads = np.round(played.arrived_milli / percent).astype(np.int64)
-    idle = played.capacity_milli - played.alloc_milli
-    refused = np.flatnonzero(played.node < 0)
-    kinds = Counter(kind_name(played.trace.requests[which]) for which in played.trace.arrivals[refused].tolist())
-
-    def by_load(values: Floats) -> dict[str, float]:
-        sums = np.bincount(loads, values) / np.maximum(np.bincount(loads), 1)
-        return {str(load): float(sums[load]) for load in np.unique(loads).tolist()}
-
+def summed_up(trace: Trace, record: Record, policy: str, seed: int) -> Summary:
+    """The metrics of a run, and what of all that has arrived by a load is allocated."""
+    loads = np.round(record.arrived_milli * 100 / record.capacity_milli).astype(np.int64)
+    share = record.standing.alloc_milli / np.maximum(record.arrived_milli, 1)
+    refused = np.flatnonzero(record.node < 0)
     return Summary(
-        final_percent=float(played.alloc_milli[-1] / percent),
-        idle_milli=int(idle[-1]),
-        failed={"all": len(refused), **kinds},
+        metrics=result(trace, record, policy, seed),
         first_failure=int(refused[0]) if len(refused) else -1,
-        alloc_percent=by_load(np.round(played.alloc_milli / percent, 2)),
-        frag_percent=by_load(np.round(played.frag_milli / percent, 2)),
-        frag_ratio=by_load(np.round(100 * played.frag_milli / np.maximum(idle, 1), 2)),
-        of_arrived=by_load(played.alloc_milli / np.maximum(played.arrived_milli, 1)),
-        power_kw=by_load((played.cpu_w + played.gpu_w) / 1000),
+        of_arrived={str(load): float(share[loads == load].mean()) for load in np.unique(loads).tolist()},
     )
 
 
-def kind_name(request: CardRequest) -> str:
-    """As in the table of refused pods."""
-    return "shared" if request.is_shared else f"{request.cards}-card" if request.cards else "cpu-only"
-
-
-def different_steps(played: Played, steps: Rows) -> Iterator[str]:
+def different_steps(trace: Trace, record: Record, steps: Rows) -> Iterator[str]:
     """Arrivals at which a run differs from the one that was written down."""
-    if len(steps) != len(played.node):
-        yield f"{len(steps)} arrivals expected, {len(played.node)} played"
-    for i, step in enumerate(steps):
-        node = int(played.node[i])
+    if len(steps) != len(record.node):
+        yield f"{len(steps)} arrivals expected, {len(record.node)} played"
+    standing = record.standing
+    for i, (node, step) in enumerate(zip(record.node.tolist(), steps, strict=False)):
         found = {
-            "pod": played.trace.names[i],
-            "node": "" if node < 0 else played.trace.nodes[node].name,
-            "cards": "-".join(map(str, played.cards[i])),
-            "arrived_milli": str(played.arrived_milli[i]),
-            "alloc_milli": str(played.alloc_milli[i]),
-            "power_cpu_w": f"{played.cpu_w[i]:.0f}",
-            "power_gpu_w": f"{played.gpu_w[i]:.0f}",
+            "pod": trace.names[i],
+            "node": "" if node < 0 else trace.nodes[node].name,
+            "cards": "-".join(map(str, record.card_sets[record.cards[i]])),
+            "arrived_milli": str(record.arrived_milli[i]),
+            "alloc_milli": str(standing.alloc_milli[i]),
+            "used_nodes": str(standing.used_nodes[i]),
+            "alloc_cpu_milli": str(standing.alloc_cpu_milli[i]),
+            "power_cpu_w": f"{standing.cpu_w[i]:.0f}",
+            "power_gpu_w": f"{standing.gpu_w[i]:.0f}",
             "failed": str(int(node < 0)),
         }
         expected = {key: step[key] for key in found}
-        if found != expected or abs(played.frag_milli[i] - float(step["frag_milli"])) > HALF / 100:
-            yield f"arrival {i}: expected {step}, got {found} and {played.frag_milli[i]:.2f} milli fragmented"
+        if found != expected or abs(standing.frag_milli[i] - float(step["frag_milli"])) > HALF / 100:
+            yield f"arrival {i}: expected {step}, got {found} and {standing.frag_milli[i]:.2f} milli fragmented"
 
 
 class Finding(NamedTuple):
@@ -299,89 +174,106 @@ Runs = dict[Run, Summary]
 
 def summary_of(data: Path, run: Run) -> Summary:
     """Play one run: trace, policy, seed."""
-    trace, policy, seed = run
-    return summed_up(play(trace_of(data, trace, seed), policy, seed))
+    name, policy, seed = run
+    trace = trace_of(data, name, seed)
+    return summed_up(trace, play(trace, policy, seed), policy, seed)
 
 
 def final_allocations(runs: Runs, published: Json) -> Iterator[Finding]:
-    """Seed by seed, after the last arrival."""
+    """Seed by seed, after the last arrival; and of one seed, when pods were refused first and how many in all."""
     for (trace, policy, seed), run in runs.items():
-        figures = published["final_allocation_percent"].get(policy, {})
-        if trace == "default" and str(seed) in figures:
-            expected = figures[str(seed)]
-            yield Finding(
-                f"default {policy} seed {seed}, allocated at the end %", expected, run.final_percent, HALF / 100
-            )
-        if (trace, seed) == ("default", 42):
-            for field, number in published["default_42"].get(policy, {}).items():
-                found = run.failed["all"] if field == "failed" else getattr(run, field)
-                yield Finding(f"default {policy} seed 42, {field}", number, found, 0)
+        if trace != "default":
+            continue
+        expected = published["final_allocation_percent"].get(policy, {}).get(str(seed))
+        if expected is not None:
+            found = run.metrics.final_allocation_percent
+            yield Finding(f"default {policy} seed {seed}, allocated at the end %", expected, found, HALF / 100)
+        details = published["default_42"].get(policy, {}) if seed == 42 else {}
+        found_details = {
+            "idle_cards": run.metrics.final_unallocated_cards,
+            "refused": run.metrics.failed,
+            "first_failure": run.first_failure,
+        }
+        for field, number in details.items():
+            yield Finding(f"default {policy} seed 42, {field}", number, found_details[field], HALF / 1000)
 
 
 def means(runs: Runs, published: Json, ordered: Callable[[str], bool]) -> Iterator[Finding]:
     """Means over seeds: of some of the ten seeds that were published, or of others."""
+    least = published["fgd_deviation_percent"]
     for trace, by_policy in published["allocation_percent"].items():
         for policy, figures in by_policy.items():
-            exact = ordered(trace) and policy != "random"
-            yield from compared(runs, (trace, policy), "allocated %", "alloc_percent", figures, exact)
-    for policy, figures in published["default_allocation_by_load"].items():
-        yield from compared(runs, ("default", policy), "allocated %", "alloc_percent", figures, policy != "random")
-    for kind, field in (("amount", "frag_percent"), ("ratio", "frag_ratio")):
-        for policy, figures in published["default_fragmentation"][kind].items():
-            what = f"fragmented %, {kind}"
-            yield from compared(runs, ("default", policy), what, field, figures, policy != "random")
-    for policy, figures in published["default_failed"].items():
-        yield from compared(runs, ("default", policy), "refused", "failed", figures, policy != "random")
+            means = Means(trace, policy, ordered(trace) and policy != "random", least[trace])
+            yield from means.compared(runs, "allocation_percent", figures)
+    by_field = {
+        "allocation_percent": published["default_allocation_by_load"],
+        "fragmentation_percent": published["default_fragmentation"]["amount"],
+        "fragmentation_ratio": published["default_fragmentation"]["ratio"],
+        "refused": published["default_failed"],
+    }
+    for field, figures_of in by_field.items():
+        for policy, figures in figures_of.items():
+            means = Means("default", policy, ordered("default") and policy != "random", least["default"])
+            yield from means.compared(runs, field, figures)
 
 
-def compared(
-    runs: Runs, which: tuple[str, str], what: str, field: str, published: dict[str, float], some_of_them: bool
-) -> Iterator[Finding]:
-    """Means of one policy on one trace."""
-    digits = 1 if field in ("failed", "frag_ratio") else 2
-    of_seeds = [getattr(run, field) for (trace, policy, _), run in runs.items() if (trace, policy) == which]
-    if len(of_seeds) < 2:
-        return
-    for key, expected in published.items():
-        values = [found.get(key, 0) for found in of_seeds]
-        within = spread(values, some_of_them) + HALF / 10**digits
-        yield Finding(f"{which[0]} {which[1]}, {what} at {key}", expected, statistics.fmean(values), within)
+class Means(NamedTuple):
+    """Means of one policy on one trace, over seeds that are `some_of_them` that were published, or over others.
 
-
-def spread(values: Sequence[float], some_of_them: bool) -> float:
-    """By how much the mean of these draws differs from that of the ten published ones, at most, by Student's t.
-
-    `some_of_them`: they are among the ten, so that only the others make a difference.
+    `least_deviation`: of a policy's allocations, in percent. Five may lie nearer to each other by chance.
     """
-    count = len(values)
-    variance = 1 / count + (-1 if some_of_them else 1) / PUBLISHED_SEEDS
-    error: float = statistics.stdev(values) * math.sqrt(max(variance, 0.0))
-    return float(student.ppf(1 - CHANCE / 2, count - 1)) * error
+
+    trace: str
+    policy: str
+    some_of_them: bool
+    least_deviation: float
+
+    def compared(self, runs: Runs, field: str, published: dict[str, float]) -> Iterator[Finding]:
+        """Held against the published means."""
+        same = [run for (trace, policy, _), run in runs.items() if (trace, policy) == (self.trace, self.policy)]
+        of_seeds = [run.refused if field == "refused" else getattr(run.metrics, field) for run in same]
+        digits = 1 if field in ("refused", "fragmentation_ratio") else 2
+        for key, expected in published.items() if len(same) > 1 else ():
+            values = [found.get(key, 0) for found in of_seeds]
+            least = self.least_deviation if field == "allocation_percent" else 0.0
+            within = self.spread(values, least) + HALF / 10**digits
+            yield Finding(f"{self.trace} {self.policy}, {field} at {key}", expected, statistics.fmean(values), within)
+
+    def spread(self, values: Sequence[float], least_deviation: float) -> float:
+        """By how much the mean of these draws differs from that of the ten published ones, at most, by Student's t."""
+        count = len(values)
+        variance = 1 / count + (-1 if self.some_of_them else 1) / PUBLISHED_SEEDS
+        deviation = float(student.ppf(1 - CHANCE / 2, count - 1)) * statistics.stdev(values)
+        return max(deviation, SIGMAS * least_deviation) * math.sqrt(max(variance, 0.0))
 
 
 def savings(runs: Runs, published: Json, ordered: Callable[[str], bool]) -> Iterator[Finding]:
-    """Watts against FGD, and what is allocated of what has arrived."""
-
-    def mean(trace: str, policy: str, field: str, load: str) -> float | None:
-        found = [runs.get((trace, policy, seed)) for seed in POWER_SEEDS]
-        return float(np.mean([getattr(run, field)[load] for run in found if run])) if all(found) else None
-
+    """Watts against FGD, and what is allocated of what has arrived; means over the seeds they are published of."""
     for trace, by_policy in published["power_saving_percent"].items():
-        for policy in by_policy if ordered(trace) else ():
+        fgd = power_runs(runs, trace, "fgd") if ordered(trace) else []
+        for policy in by_policy if fgd else ():
+            own = power_runs(runs, trace, policy)
             for load, expected in by_policy[policy].items():
-                own, fgd = mean(trace, policy, "power_kw", load), mean(trace, "fgd", "power_kw", load)
-                if own is not None and fgd is not None:
-                    saved = 100 * (1 - own / fgd)
-                    yield Finding(f"{trace} {policy}, % of FGD's watts saved at {load}", expected, saved, HALF / 10)
+                pairs = [
+                    (one.metrics.power_kw[load], other.metrics.power_kw[load])
+                    for one, other in zip(own, fgd, strict=True)
+                ]
+                saved = statistics.fmean(100 * (1 - one / other) for one, other in pairs)
+                yield Finding(f"{trace} {policy}, % of FGD's watts saved at {load}", expected, saved, HALF / 10)
             for load, expected in published["allocated_of_arrived"][trace][policy].items():
-                own = mean(trace, policy, "of_arrived", load)
-                if own is not None:
-                    yield Finding(f"{trace} {policy}, allocated of arrived at {load}", expected, own, HALF / 10_000)
+                share = statistics.fmean(run.of_arrived[load] for run in own)
+                yield Finding(f"{trace} {policy}, allocated of arrived at {load}", expected, share, HALF / 10_000)
     for policy, figures in published["default_power_kw"].items():
-        for load, expected in figures.items():
-            own = mean("default", policy, "power_kw", load)
-            if own is not None:
-                yield Finding(f"default {policy}, kW at {load}", expected, own, HALF)
+        own = power_runs(runs, "default", policy)
+        for load, expected in figures.items() if own else ():
+            kilowatts = statistics.fmean(run.metrics.power_kw[load] for run in own)
+            yield Finding(f"default {policy}, kW at {load}", expected, kilowatts, HALF)
+
+
+def power_runs(runs: Runs, trace: str, policy: str) -> list[Summary]:
+    """The runs of those seeds, if all were made."""
+    wanted = [(trace, policy, seed) for seed in POWER_SEEDS]
+    return [runs[run] for run in wanted] if all(run in runs for run in wanted) else []
 
 
 def wanted_runs(traces: Sequence[str], seeds: Sequence[int], published: Json) -> list[Run]:
@@ -402,16 +294,11 @@ def published_figures() -> Json:
     return figures
 
 
-def check_steps(data: Path) -> Iterator[tuple[str, list[str]]]:
-    """For each run that is written down arrival by arrival, where it differs."""
-    for policy, name in STEPS.items():
-        yield policy, list(steps_of(data, policy, name))
-
-
-def steps_of(data: Path, policy: str, name: str) -> Iterable[str]:
-    """Where one differs."""
-    steps = rows_of(data / f"steps_default_{name}_s42.csv.gz")
-    return different_steps(play(trace_of(data, "default", 42), policy, 42), steps)
+def steps_that_differ(data: Path, policy: str) -> list[str]:
+    """Where a run that is written down arrival by arrival comes out differently."""
+    trace = trace_of(data, "default", 42)
+    steps = rows_of(data / f"steps_default_{STEPS[policy]}_s42.csv.gz")
+    return list(different_steps(trace, play(trace, policy, 42), steps))
 
 
 def made(data: Path, wanted: Sequence[Run], jobs: int) -> Runs:
@@ -443,7 +330,8 @@ def main(arguments: Sequence[str]) -> int:
         return all(has_order(chosen.data, trace, seed) for seed in seeds)
 
     outcomes: list[bool] = []
-    for policy, different in check_steps(chosen.data):
+    for policy in STEPS:
+        different = steps_that_differ(chosen.data, policy)
         outcomes.append(not different)
         print(f"{'DIFFERS' if different else 'ok     '} {policy}, arrival by arrival: {len(different)} differ")
         print("\n".join(f"        {line}" for line in different[:SHOWN]), end="\n" if different else "")

@@ -43,7 +43,7 @@ def test_a_list_of_openb_has_requests_and_times() -> None:
     assert pods.names == ["p0", "p1", "p2"]
     assert requests_of(pods) == [
         CardRequest(cpu_milli=12000, memory_bytes=16384 * MIB, cards=1, milli=1000),
-        CardRequest(cpu_milli=6000, memory_bytes=12288 * MIB, cards=1, milli=460, models=("G2", "T4")),
+        CardRequest(cpu_milli=6000, memory_bytes=12288 * MIB, cards=1, milli=460, models=("G2", "T4", "T4")),
         CardRequest(cpu_milli=6000, memory_bytes=0),
     ]
     assert pods.arrives_s is not None

@@ -133,7 +133,8 @@ def _openb_request(cells: _Cells) -> CardRequest:
         memory_bytes=whole(memory, "memory_mib") * MIB,
         cards=count,
         milli=part if count else 0,
-        models=_models(models, "gpu_spec"),
+        # One that is named twice stays so: the published experiments take these for pods of another kind.
+        models=tuple(sorted(_models(models, "gpu_spec"))),
     )
 
 
@@ -146,12 +147,12 @@ def _own_request(cells: _Cells) -> CardRequest:
         memory_bytes=whole(memory, "memory_mib", 0) * MIB,
         cards=count,
         milli=whole(milli, "milli", WHOLE if count else 0),
-        models=_models(models, "models"),
+        models=tuple(sorted(set(_models(models, "models")))),
     )
 
 
-def _models(text: str, column: str) -> tuple[str, ...]:
-    return tuple(sorted({checked_name(name.strip(), column) for name in text.split("|")})) if text.strip() else ()
+def _models(text: str, column: str) -> list[str]:
+    return [checked_name(name.strip(), column) for name in text.split("|")] if text.strip() else []
 
 
 def _openb_times(start: str, end: str) -> tuple[float, float]:

@@ -54,9 +54,10 @@ def counted(requests: Iterable[CardRequest]) -> Counter[PodKind]:
 def typical(counts: Mapping[PodKind, int], coverage: float = COVERAGE) -> tuple[Typical, ...]:
     """The most frequent kinds that together reach `coverage` of all pods, by frequency; shares add up to 1.
 
-    Of equally frequent ones those that ask for more CPU come first, then more of a card, more cards, and by models.
+    Of equally frequent ones those that ask for more CPU come first, then more of a card, more cards, and the last by
+    their models. An order of no meaning, but it decides which kinds are left out: that of the FGD simulator.
     """
-    order = sorted(counts.items(), key=lambda item: (-item[1], *_larger_first(item[0])))
+    order = sorted(counts.items(), key=lambda item: (item[1], *_size(item[0])), reverse=True)
     total = sum(counts.values())
     taken: list[tuple[PodKind, int]] = []
     sum_taken = 0
@@ -69,5 +70,5 @@ def typical(counts: Mapping[PodKind, int], coverage: float = COVERAGE) -> tuple[
     return tuple(Typical(kind, (count / total) / (sum_taken / total)) for kind, count in taken)
 
 
-def _larger_first(kind: PodKind) -> tuple[int, int, int, str]:
-    return (-kind.cpu_milli, -kind.milli, -kind.cards, "|".join(kind.models))
+def _size(kind: PodKind) -> tuple[int, int, int, str]:
+    return kind.cpu_milli, kind.milli, kind.cards, "|".join(kind.models)

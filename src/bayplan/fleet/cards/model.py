@@ -38,7 +38,8 @@ class CardRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What one pod asks: CPU, memory, and `cards` cards of `milli` each.
 
     `cards` 0: no card at all, and `milli` is 0. `milli` below 1000 only with one card. `models`: those that will do,
-    sorted; none named: any. Two requests that are equal are answered alike by a fleet in one state.
+    sorted; none named: any. To name one twice adds nothing, but makes another kind of pod. Two requests that are equal
+    are answered alike by a fleet in one state.
     """
 
     cpu_milli: int
@@ -58,8 +59,8 @@ class CardRequest(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError("not a part of a card", place="milli", value=self.milli, expected="1 to 1000")
         if self.cards > 1 and self.milli != WHOLE:
             raise InputError("parts of several cards", place="milli", value=self.milli, expected="1000")
-        if tuple(sorted(set(self.models))) != self.models:
-            raise InputError("not a sorted set", place="models", value=self.models)
+        if tuple(sorted(self.models)) != self.models:
+            raise InputError("not sorted", place="models", value=self.models)
 
     @property
     def total_milli(self) -> int:
