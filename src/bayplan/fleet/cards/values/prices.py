@@ -57,7 +57,7 @@ class Prices:
         self.table_of_node = kinds.table_of_model[fleet.model]
         self.of_kind = kinds.gpus.copy()
         if known:
-            self.of_kind = np.array([known.get(kind, kind.total_milli / WHOLE) for kind in kinds.kinds], np.float64)
+            self.of_kind = self._from(known)
         self.tables = self._tabled()
 
     def step(self, nodes: NodeValues, idle_gpus: float) -> None:
@@ -93,6 +93,17 @@ class Prices:
         filled = np.array([self._all_gpus / max(idle_gpus, 1.0)])
         haste = float(exact.exp(self._constants.haste * exact.log(np.maximum(filled, 1.0)))[0])
         return self._constants.rate * min(haste, self._constants.most_haste)
+
+    def _from(self, known: Mapping[PodKind, float]) -> Floats:
+        """Prices of kinds; one that is new starts as far below its face value as those that name the same models."""
+        kinds = self.kinds
+        prices = np.array([known.get(kind, np.nan) for kind in kinds.kinds], np.float64)
+        new = np.isnan(prices)
+        face = kinds.share * kinds.gpus
+        priced = np.bincount(kinds.group, np.where(new, 0.0, kinds.share * prices), kinds.groups)
+        faced = np.bincount(kinds.group, np.where(new, 0.0, face), kinds.groups)
+        part = np.where(faced > 0, priced / np.maximum(faced, 1e-300), 1.0)
+        return np.where(new, kinds.gpus * part[kinds.group], prices)
 
     def _of_group(self, amounts: Floats) -> Floats:
         """By kind, the sum over all kinds that name the same models."""
