@@ -20,9 +20,11 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True):
     the chance that nothing comes for a leftover. `floor`: no price below this part of the face value. `cpu_prices`:
     GPUs per vCPU that are tried.
 
-    Of `learning`: `half_life`, the arrivals after which one counts half as much. Of `power`: `card_watts` and
-    `cpu_watts`, the GPUs that a kW is worth; they fade out as the share of the cards that is given out goes to
-    `quiet_until`. Of `admission`: `margin`, by how many GPUs the fleet may lose more than the pod brings.
+    Of `learning`: `half_life`, the arrivals after which one counts half as much; `ignorance`, as how many pods counts
+    what is believed before any has come, and `restarts`, after how many arrivals prices are then found anew. Of
+    `power`: `card_watts` and `cpu_watts`, the GPUs that a kW is worth; they fade out as the share of the cards that is
+    given out goes to `quiet_until`. Of `admission`: `margin`, by how many GPUs the fleet may lose more than the pod
+    brings.
     """
 
     softness: float = 0.0077
@@ -36,6 +38,8 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True):
     stop: float = 0.0038
     floor: float = 0.1
     half_life: float = 4000.0
+    ignorance: float = 100.0
+    restarts: tuple[int, ...] = (250, 1000)
     card_watts: float = 0.2
     cpu_watts: float = 0.1
     quiet_until: float = 0.85

@@ -1,13 +1,27 @@
-"""The mix of pods as it is learnt from those that come, with forgetting."""
+"""The mix of pods as it is learnt from those that come, with forgetting; and what is believed before any has come."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from bayplan.fleet.cards.mix import PodKind
+from bayplan.fleet.cards.model import WHOLE
+from bayplan.fleet.cards.state import CardFleet
 
 _LARGEST = 1e12
 _NEGLIGIBLE = 1e-5
+
+
+def ignorance(fleet: CardFleet, weight: float) -> dict[PodKind, float]:
+    """What is believed where nothing is known: that each model of cards is named as often as any other.
+
+    Pods of whole cards, `weight` of them in all, each with half of the vCPUs that the fleet has for a card. So models
+    of which there are few are kept for pods that may name them, until it is known whether there are such pods.
+    """
+    models = sorted({node.model for node in fleet.nodes if node.cards})
+    cards = int(fleet.cards.sum())
+    cpu_milli = int(fleet.cpu_capacity[fleet.cards > 0].sum()) // (2 * cards) if cards else 0
+    return {PodKind(cpu_milli, WHOLE, 1, (model,)): weight / len(models) for model in models}
 
 
 class LearntMix:

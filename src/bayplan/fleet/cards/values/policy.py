@@ -7,16 +7,18 @@ so that what is equal but for rounding is equal. The method is told in docs/card
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from bayplan.fleet.cards.mix import kind_of
+from bayplan.fleet.cards.mix import PodKind, kind_of
 from bayplan.fleet.cards.model import WHOLE, CardRequest, Spot
 from bayplan.fleet.cards.policy import PolicySetup
 from bayplan.fleet.cards.state import Bools, Floats, Ints, idle_cards
 from bayplan.fleet.cards.values.choices import Choices, choices_for
 from bayplan.fleet.cards.values.constants import Constants
 from bayplan.fleet.cards.values.kinds import PricedKinds
-from bayplan.fleet.cards.values.learning import LearntMix
+from bayplan.fleet.cards.values.learning import LearntMix, ignorance
 from bayplan.fleet.cards.values.modes import modes
 from bayplan.fleet.cards.values.node_values import NodeValues
 from bayplan.fleet.cards.values.prices import Prices
@@ -24,8 +26,6 @@ from bayplan.fleet.cards.values.watts import Watts
 
 _UNIT = 2.0**30
 _TRIED_FIRST = 16
-_YOUNG = 50
-"""A mix of which nothing was known gets the first steps spread over so many."""
 
 
 class ValuesPolicy:
@@ -38,16 +38,14 @@ class ValuesPolicy:
         self._cpu_prices: Floats = np.array(self._constants.cpu_prices)
         self._nodes = NodeValues(setup.fleet, self._cpu_prices)
         self._watts = Watts(setup.fleet, self._constants) if self._modes.power else None
+        counts = setup.counts or ignorance(setup.fleet, self._constants.ignorance)
         self._mix: LearntMix | None = None
         if self._modes.learning or not setup.counts:
-            self._mix = LearntMix(setup.counts, self._constants.half_life)
-        kinds = PricedKinds(setup.counts, setup.fleet.models)
-        self._prices = Prices(kinds, setup.fleet, self._cpu_prices, self._constants)
-        self._young = 0 if kinds.known else _YOUNG
+            self._mix = LearntMix(counts, self._constants.half_life)
+        self._restarts = () if setup.counts else self._constants.restarts
+        self._entering: dict[PodKind, float] = {}
         self._arrivals = 0
-        self._renew(everything=True)
-        if kinds.known:
-            self._step(self._constants.first_steps)
+        self._start(counts)
 
     def seen(self, request: CardRequest) -> None:
         """See `CardPolicy.seen`."""
@@ -69,6 +67,7 @@ class ValuesPolicy:
         if not choices.node.size:
             return None
         best, loss = self._best(request, choices)
+        self._note_entry(request, loss)
         if self._modes.admission and loss > request.total_milli / WHOLE + self._constants.margin:
             return None
         return self._spot(request, choices, best)
@@ -82,6 +81,13 @@ class ValuesPolicy:
         np.maximum.at(found, choices.node, -(losses + self._extra(request, choices)))
         return found
 
+    def _start(self, counts: Mapping[PodKind, float]) -> None:
+        """Find the prices for a mix from nothing."""
+        kinds = PricedKinds(counts, self._fleet.models)
+        self._prices = Prices(kinds, self._fleet, self._cpu_prices, self._constants)
+        self._renew(everything=True)
+        self._step(self._constants.first_steps)
+
     def _step(self, times: int) -> None:
         for _ in range(times):
             self._prices.step(self._nodes, self._idle_gpus())
@@ -93,12 +99,26 @@ class ValuesPolicy:
         """Take over the mix as it is known now; kinds that were known keep their prices."""
         if self._mix is None:
             return
+        if self._arrivals in self._restarts:
+            self._start(self._mix.counts())
+            return
         kinds = PricedKinds(self._mix.counts(), self._fleet.models)
-        self._prices = Prices(kinds, self._fleet, self._cpu_prices, self._constants, self._prices.by_kind())
+        known = {**self._entering, **self._prices.by_kind()}
+        self._prices = Prices(kinds, self._fleet, self._cpu_prices, self._constants, known)
+        self._entering.clear()
         self._renew(everything=True)
-        if self._young and kinds.known:
-            self._young -= 1
-            self._step(self._constants.first_steps // _YOUNG)
+
+    def _note_entry(self, request: CardRequest, loss: float) -> None:
+        """A kind that is new starts at what it costs the fleet, or it would pull all cards to it at face value.
+
+        Only where prices are settled: before the first restart they start as those that name the same models.
+        """
+        kind = kind_of(request)
+        settled = not self._restarts or self._arrivals > self._restarts[0]
+        if self._mix is None or not request.cards or not settled or self._prices.knows(kind):
+            return
+        face = request.total_milli / WHOLE
+        self._entering.setdefault(kind, min(max(loss, self._constants.floor * face), face))
 
     def _idle_gpus(self) -> float:
         return (self._fleet.capacity_milli - self._fleet.allocated_milli) / WHOLE

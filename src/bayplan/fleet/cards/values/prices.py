@@ -51,6 +51,7 @@ class Prices:
         self._leftovers = Leftovers(kinds)
         self._whole = WholeCards(kinds, fleet.left.shape[1])
         self.kinds = kinds
+        self._known = frozenset(kinds.kinds)
         self._all_gpus = fleet.capacity_milli / WHOLE
         share = kinds.share[kinds.single]
         self._weights: Floats = (1 - constants.stop) * share / max(float(share.sum()), 1e-300)
@@ -83,6 +84,10 @@ class Prices:
     def horizon(self, idle_gpus: float) -> float:
         """How many pods are still to come, if what comes is to fill what is idle."""
         return (1 + self._constants.reserve) * idle_gpus / self.kinds.mean_gpus if self.kinds.known else 0.0
+
+    def knows(self, kind: PodKind) -> bool:
+        """Whether the kind has a price."""
+        return kind in self._known
 
     def by_kind(self) -> dict[PodKind, float]:
         """The price of each kind, in GPUs."""
