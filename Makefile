@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test test-long lint format docs bench lock clean
+.PHONY: setup demo test test-long lint format docs bench bench-cards lock clean
 
 setup: $(STAMP)
 
@@ -48,6 +48,10 @@ bench: setup
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/partitions.py
+
+# What the card policy reaches beside its goals: the openb traces in ../shared/data, or a made one. About half an hour.
+bench-cards: setup
+	$(BIN)/python benchmarks/cards.py
 
 # Renews the locked versions. uv is used for this alone and need not be installed otherwise.
 lock:

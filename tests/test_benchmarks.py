@@ -77,3 +77,15 @@ def test_partitions_are_measured_against_first_fit() -> None:
     command = [sys.executable, str(BENCHMARK.parent / "partitions.py"), "60"]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert re.search(r"^  1\.3 large +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d$", said, re.MULTILINE)
+
+
+def test_cards_are_measured_on_a_made_trace_where_the_published_ones_are_absent(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARK.parent / "cards.py"), "--data", str(tmp_path / "none"), "--seeds", "1"]
+    said = subprocess.run(
+        [*command, "--jobs", "1", "--only", "1,2,3,4"], capture_output=True, text=True, check=True, timeout=300
+    ).stdout
+    assert "there are no goals" in said
+    cell = r" +\d+\.\d\d / \d+\.\d\d"
+    assert re.search(rf"^preset:small +-{cell * 4} +-?\d+\.\d / -?\d+\.\d$", said, re.MULTILINE)
+    assert re.search(rf"^preset:small, preset:small {cell * 4}$", said, re.MULTILINE)
+    assert re.search(r"^values +\d+\.\d\d s +\d+\.\d\dx$", said, re.MULTILINE)

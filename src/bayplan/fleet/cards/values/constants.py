@@ -37,9 +37,9 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True):
     group_weight: float = 0.5
     stop: float = 0.0038
     floor: float = 0.1
-    half_life: float = 4000.0
-    ignorance: float = 100.0
-    restarts: tuple[int, ...] = (250, 1000)
+    half_life: float = 8000.0
+    ignorance: float = 200.0
+    restarts: tuple[int, ...] = (200, 600, 1500)
     card_watts: float = 0.2
     cpu_watts: float = 0.1
     quiet_until: float = 0.85
