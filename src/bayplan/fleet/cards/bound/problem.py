@@ -29,8 +29,8 @@ class Problem(NamedTuple):
 
     `capacity` (3, K): what a class has in all of CPU (milli), memory (bytes) and cards. `asked` (3, J): what one pod
     takes of each (whole cards; 0 for a part of one). `size` (J): the position of a pod's part in `sizes`, -1 for none.
-    `pods` (J): how many of a kind. `milli` (J): what one pod takes of all cards. `fits` (J, K): whether an empty node of
-    the class has room for the pod.
+    `pods` (J): how many of a kind. `milli` (J): what one pod takes of all cards. `fits` (J, K): whether an empty node
+    of the class has room for the pod.
     """
 
     kinds: tuple[CardRequest, ...]
