@@ -34,11 +34,11 @@ def bound(nodes: Sequence[CardNode], demand: Mapping[CardRequest, int], *, all_c
     """
     capacity_milli = WHOLE * sum(node.cards for node in nodes)
     relaxed = problem(nodes, demand)
-    if not all_cpu_only and not (relaxed.fits.any(axis=1) & (relaxed.milli > 0)).any():
-        return Bound(0.0, 0.0, 0.0, {})
     forced: Bools = (relaxed.milli == 0) & all_cpu_only
     if not relaxed.fits[forced].any(axis=1).all():
         return None
+    if not forced.any() and not (relaxed.fits.any(axis=1) & (relaxed.milli > 0)).any():
+        return Bound(0.0, 0.0, 0.0, {})
     gain = relaxed.milli / WHOLE
     found = optimum(relaxed, Goal(gain, forced), lambda prices, _: proven(relaxed, gain, forced, prices))
     if found is None:
