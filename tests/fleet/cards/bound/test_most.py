@@ -120,7 +120,7 @@ def test_pods_that_may_not_be_refused_raise_no_bound(nodes: list[CardNode], pods
 def test_whatever_lots_are_drawn_less_is_given_out(seed: int) -> None:
     draws = Generator(seed)
     nodes = [node(f"n{i}", 1 + draws.below(8), 4 + draws.below(60), model="AB"[draws.below(2)]) for i in range(12)]
-    asked = [pod(1 + draws.below(1000), draws.below(12), draws.below(16)) for _ in range(80)]
+    asked = [pod(1 + draws.below(1000), draws.below(12), draws.below(16)) for _ in range(40)]
     fleet, demand = CardFleet(nodes), Counter(asked)
     for request in asked:
         places = list(spots(fleet, request))
