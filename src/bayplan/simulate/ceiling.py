@@ -1,0 +1,89 @@
+"""The offline bound beside an online result: what no policy could have given out of the pods that had come.
+
+Pods that had come by a load are all up to the first arrival at which they ask for so much of the cards. Where pods end,
+the bound is of the moment at which those there ask for most: nobody can have more of these pods at one time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from bayplan.fleet.cards.bound.most import Bound, bound
+from bayplan.fleet.cards.model import WHOLE, CardRequest
+from bayplan.fleet.cards.state import Ints
+from bayplan.simulate.trace import Trace
+
+BUSIEST = "busiest"
+END = "end"
+
+
+class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
+    """Percent of all cards that no policy can exceed, by load in percent, at the `end`, or at the `busiest` moment.
+
+    `any_refused`: any pod may be refused; `all_cpu_only`: pods without cards may not (None: they have not all room).
+    """
+
+    any_refused: dict[str, float]
+    all_cpu_only: dict[str, float | None]
+
+
+def ceiling(trace: Trace, loads: Sequence[int] = ()) -> Ceiling:
+    """The bounds at these loads (those that are reached), and at the end; of pods that end, at the busiest moment."""
+    demands = {BUSIEST: busiest(trace)} if trace.arrives_s is not None else _by_load(trace, loads)
+    anyone = {name: bound(trace.nodes, demand) for name, demand in demands.items()}
+    kept = {name: bound(trace.nodes, demand, all_cpu_only=True) for name, demand in demands.items()}
+    return Ceiling(
+        any_refused={name: _percent(found) or 0.0 for name, found in anyone.items()},
+        all_cpu_only={name: _percent(found) for name, found in kept.items()},
+    )
+
+
+def arrived(trace: Trace, load_percent: float | None = None) -> Counter[CardRequest]:
+    """How often each request had come when all asked for so much of the cards; without a load, in the end."""
+    if load_percent is None:
+        return _counted(trace, trace.arrivals)
+    wanted = load_percent / 100 * WHOLE * sum(node.cards for node in trace.nodes)
+    asked = np.cumsum(_milli(trace)[trace.arrivals])
+    return _counted(trace, trace.arrivals[: int(np.searchsorted(asked, wanted)) + 1])
+
+
+def busiest(trace: Trace) -> Counter[CardRequest]:
+    """What is asked for at the moment when it is most of the cards, had nobody been refused; all, where nobody ends."""
+    if trace.arrives_s is None or trace.leaves_s is None:
+        return arrived(trace)
+    milli = _milli(trace)[trace.arrivals]
+    ends = np.argsort(trace.leaves_s, kind="stable")
+    gone = np.concatenate([[0], np.cumsum(milli[ends])])
+    left = np.searchsorted(trace.leaves_s[ends], trace.arrives_s, side="right")
+    there = np.cumsum(milli) - gone[left]
+    if not len(there):
+        return Counter()
+    when = int(there.argmax())
+    alive = np.arange(len(milli)) <= when
+    alive &= trace.leaves_s > trace.arrives_s[when]
+    return _counted(trace, trace.arrivals[alive])
+
+
+def _by_load(trace: Trace, loads: Sequence[int]) -> dict[str, Counter[CardRequest]]:
+    capacity = WHOLE * sum(node.cards for node in trace.nodes)
+    reached = int(_milli(trace)[trace.arrivals].sum()) * 100
+    demands = {str(load): arrived(trace, load) for load in loads if load * capacity <= reached}
+    return {**demands, END: arrived(trace)}
+
+
+def _milli(trace: Trace) -> Ints:
+    """By request, what it takes of all cards."""
+    return np.array([request.total_milli for request in trace.requests], np.int64)
+
+
+def _counted(trace: Trace, arrivals: Ints) -> Counter[CardRequest]:
+    numbers, often = np.unique(arrivals, return_counts=True)
+    return Counter({trace.requests[i]: count for i, count in zip(numbers.tolist(), often.tolist(), strict=True)})
+
+
+def _percent(found: Bound | None) -> float | None:
+    return None if found is None else round(found.percent, 4)
