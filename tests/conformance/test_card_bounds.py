@@ -62,7 +62,7 @@ def hold(data: Path, case: Case, expected: tuple[float, float]) -> None:
     for all_cpu_only, percent in zip((False, True), expected, strict=True):
         found = bound(trace.nodes, demand, all_cpu_only=all_cpu_only)
         assert found is not None
-        digits = 3 if percent * 100 % 1 else 2
+        digits = max(2, len(str(percent).partition(".")[2]))
         assert found.percent == pytest.approx(percent, abs=0.51 * 10**-digits)
         assert found.reached == pytest.approx(found.milli, rel=1e-7)
 

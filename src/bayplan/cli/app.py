@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bayplan import __version__
-from bayplan.cli import ReaderGoneError
+from bayplan.cli import ReaderGoneError, capacity
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -252,9 +252,11 @@ def explain(what: tuple[str, ...]) -> int:
 )
 @click.option("--jobs", "-j", type=click.IntRange(1), help="Runs beside each other.  [default: as many as CPUs]")
 @click.option("--resume", type=FILE, metavar="FOLDER", help="Keep finished runs there, and make none twice.")
+@capacity.options
 @click.option("--quiet", "-q", is_flag=True, help="No progress and no notes.")
 @_drawing
 def simulate(
+    capacity: capacity.Wanted,
     trace: str | None,
     nodes: str | None,
     cluster: str | None,
@@ -301,6 +303,7 @@ def simulate(
         jobs=jobs,
         resume=resume,
         quiet=quiet,
+        capacity=capacity,
     )
     return command.simulate(inputs, output, Look.of(color, ascii_only, width))
 

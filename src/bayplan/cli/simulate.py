@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from bayplan.cli import OK
+from bayplan.cli import OK, capacity
 from bayplan.cli.terminal import Look, write_bytes, write_document
 from bayplan.errors import InputError
 
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
     from bayplan.fleet.cards.dialects import CardDialect
     from bayplan.fleet.cards.model import CardNode
     from bayplan.simulate.result import RunResult
-    from bayplan.simulate.run import Run, Save
+    from bayplan.simulate.run import Run
+    from bayplan.simulate.runs import TraceOf
     from bayplan.simulate.sources import TraceSource
 
 DEFAULT_SEED = 42
 _BAR_STEPS = 1000
 MAX_JOBS = 256
+MOST_TRACES = 16
 
 
 class Inputs(NamedTuple):
@@ -45,53 +48,77 @@ class Inputs(NamedTuple):
     save: str | None
     save_as: str
     quiet: bool
+    capacity: capacity.Wanted
 
 
 def simulate(inputs: Inputs, output: str, look: Look) -> int:
     """Make all runs and write what they come to."""
     from bayplan.simulate.run import PolicyName, Run, parse_seeds
 
+    wanted = inputs.capacity
     _can_be_written(output, inputs)
+    capacity.check(wanted, output, saves=inputs.save is not None)
     policies = dict.fromkeys(PolicyName.parse(name) for text in inputs.policies for name in text.split(","))
     seeds = parse_seeds(inputs.seeds) if inputs.seeds else (DEFAULT_SEED,)
-    runs = [Run(policy, seed, inputs.informed) for policy in policies for seed in seeds]
-    _write(_made(inputs, runs), output, look)
+    runs = {str(policy): [Run(policy, seed, inputs.informed) for seed in seeds] for policy in policies}
+    made = _Made(inputs)
+    every = [run for of_policy in runs.values() for run in of_policy]
+    if wanted.size_for is not None:
+        replayed = {policy: partial(made.replayed, of_policy) for policy, of_policy in runs.items()}
+        written = capacity.size(wanted, made.nodes, replayed, made.trace_of, seeds)(output, look)
+    elif wanted.what_if:
+        written = capacity.what_if(wanted, partial(made.replayed, every), made.trace_of)(output, look)
+    else:
+        found = made.replayed(every, made.trace_of)
+        _write(capacity.with_bounds(found, made.trace_of) if wanted.bound else found, output, look)
+        return OK
+    write_document(written) if output == "json" else sys.stdout.write(written)
     return OK
 
 
-def _made(inputs: Inputs, runs: Sequence[Run]) -> tuple[RunResult, ...]:
-    from bayplan.simulate.kept import Kept
-    from bayplan.simulate.runs import run_all
+class _Made:
+    """Makes runs on what was typed: its nodes, and a trace for each seed."""
 
-    def tell(text: str) -> None:
-        if not inputs.quiet:
+    def __init__(self, inputs: Inputs) -> None:
+        from bayplan.simulate.kept import Kept
+
+        self._inputs = inputs
+        self.nodes, source = _source(inputs, self._tell)
+        self._kept = None if inputs.resume is None else Kept(inputs.resume, self._tell)
+        # Where a fleet is sized, the traces are asked for again and again.
+        self.trace_of: TraceOf = lru_cache(1 if inputs.capacity.size_for is None else MOST_TRACES)(source.trace)
+
+    def replayed(
+        self, runs: Sequence[Run], trace_of: TraceOf, doing: str = "", part: str = ""
+    ) -> tuple[RunResult, ...]:
+        """The results of runs. `doing`: what they are for, beside the bar; `part`: a folder for their records."""
+        from bayplan.simulate.run import Save
+        from bayplan.simulate.runs import run_all
+
+        inputs = self._inputs
+        folder = inputs.save
+        save = None if folder is None else Save(capacity.record_folder(folder, part), inputs.save_as)
+        jobs = min(inputs.jobs or os.cpu_count() or 1, len(runs), MAX_JOBS)
+        with _progress(len(runs), doing, quiet=inputs.quiet) as advance:
+            return run_all(runs, trace_of, jobs=jobs, kept=self._kept, save=save, advance=advance)
+
+    def _tell(self, text: str) -> None:
+        if not self._inputs.quiet:
             print(f"note: {text}", file=sys.stderr)
 
-    source = _source(inputs, tell)
-    kept = None if inputs.resume is None else Kept(inputs.resume, tell)
-    jobs = min(inputs.jobs or os.cpu_count() or 1, len(runs), MAX_JOBS)
-    with _progress(len(runs), quiet=inputs.quiet) as advance:
-        return run_all(runs, source.trace, jobs=jobs, kept=kept, save=_save(inputs), advance=advance)
 
-
-def _save(inputs: Inputs) -> Save | None:
-    from bayplan.simulate.run import Save
-
-    return None if inputs.save is None else Save(inputs.save, inputs.save_as)
-
-
-def _source(inputs: Inputs, tell: Callable[[str], None]) -> TraceSource:
+def _source(inputs: Inputs, tell: Callable[[str], None]) -> tuple[tuple[CardNode, ...], TraceSource]:
     from bayplan.simulate.sources import PRESET_PODS, TraceSource, Wishes, preset_file
 
     _nothing_odd(inputs)
     dialect = _dialect(inputs.model_labels)
     nodes = _nodes(inputs, dialect, tell)
-    _tell_unknown_power(nodes, tell)
+    _tell_unknown_power(capacity.new_nodes(inputs.capacity, nodes) or nodes, tell)
     pods = inputs.arrivals or inputs.trace or ""
     if _is_preset(pods):
         pods = preset_file(pods, PRESET_PODS)
     wishes = Wishes(pods, inputs.arrivals is not None, inputs.node_order, inputs.times, inputs.load)
-    return TraceSource(nodes, wishes, dialect, tell)
+    return nodes, TraceSource(nodes, wishes, dialect, tell)
 
 
 def _dialect(model_labels: Sequence[str]) -> CardDialect:
@@ -193,14 +220,15 @@ def _write(runs: Sequence[RunResult], output: str, look: Look) -> None:
 
 
 @contextmanager
-def _progress(runs: int, *, quiet: bool) -> Iterator[Callable[[float], None] | None]:
+def _progress(runs: int, doing: str, *, quiet: bool) -> Iterator[Callable[[float], None] | None]:
     """A bar on standard error at a terminal; nothing otherwise."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     import click
 
-    with click.progressbar(length=runs * _BAR_STEPS, label="simulating", file=sys.stderr) as bar:
+    label = f"simulating, {doing}" if doing else "simulating"
+    with click.progressbar(length=runs * _BAR_STEPS, label=label, file=sys.stderr) as bar:
         done = 0.0
 
         def advance(more: float) -> None:

@@ -10,6 +10,8 @@ import msgspec
 from bayplan.simulate.result import RunResult
 from bayplan.simulate.summary import CURVES, summary
 
+BOUNDS = ("bound_percent", "bound_percent_all_cpu_only")
+
 
 def as_json(runs: Sequence[RunResult]) -> str:
     """One run as an object; of several, an object with `runs` and the `mean` of each policy."""
@@ -18,7 +20,7 @@ def as_json(runs: Sequence[RunResult]) -> str:
 
 
 def load_columns(runs: Sequence[RunResult]) -> dict[str, list[Any]]:
-    """Column -> values: policy, seed, load (percent of the cards) and what is by load."""
+    """Column -> values: policy, seed, load (percent of the cards) and what is by load; bounds where they are known."""
     columns: dict[str, list[Any]] = {name: [] for name in ("policy", "seed", "load", *CURVES)}
     for run in runs:
         loads = list(run.allocation_percent)
@@ -27,4 +29,8 @@ def load_columns(runs: Sequence[RunResult]) -> dict[str, list[Any]]:
         columns["load"] += [int(load) for load in loads]
         for name in CURVES:
             columns[name] += [getattr(run, name)[load] for load in loads]
+        for name in BOUNDS:
+            bound: dict[str, float | None] | None = getattr(run, name)
+            if bound is not None:
+                columns.setdefault(name, []).extend(bound.get(load) for load in loads)
     return columns

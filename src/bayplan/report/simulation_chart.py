@@ -82,8 +82,18 @@ def _panel(axes: Axes, runs: Sequence[RunResult], field: str, label: str) -> Non
             least = [min(each[load] for each in own if load in each) for load in loads]
             most = [max(each[load] for each in own if load in each) for load in loads]
             axes.fill_between(at, least, most, color=colour, alpha=0.2, linewidth=0)
+    if field == _PANELS[0][0]:
+        _bounds(axes, runs, first)
     axes.set_xlabel("load: what has come, % of all cards")
     axes.set_ylabel(label)
+
+
+def _bounds(axes: Axes, runs: Sequence[RunResult], first: int) -> None:
+    """What no policy can pass, as dots."""
+    found = next(iter(summary(runs).mean.values())).bound_percent or {}
+    shown = {int(load): percent for load, percent in found.items() if int(load) >= first}
+    if shown:
+        axes.plot(list(shown), list(shown.values()), "o", color="#000000", markersize=3, label="no policy can")
 
 
 def _first_load(runs: Sequence[RunResult], field: str) -> int:

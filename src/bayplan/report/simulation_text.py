@@ -15,8 +15,9 @@ LOADS = (20, 50, 80, 90, 95, 100, 110, 120, 130)
 """Loads for which there is a column, where the runs reached them; otherwise, some that they reached."""
 MOST_LOADS = 9
 _NEAR = 5
+_BOUNDED = "allocation_percent"
 _CURVES = (
-    ("allocation_percent", "Allocated, percent of all cards, by load", 2),
+    (_BOUNDED, "Allocated, percent of all cards, by load", 2),
     ("fragmentation_percent", "Fragmented, percent of all cards, by load", 2),
     ("power_kw", "Power, kW, by load", 1),
 )
@@ -28,15 +29,38 @@ def as_text(runs: Sequence[RunResult], *, width: int, color: bool, unicode: bool
     names = [_name(mean, unicode) for mean in means]
     lines = [((_head(runs), "bold"),), ()]
     loads = _loads(means)
+    bounds = _bounds(means, loads)
     for field, title, digits in _CURVES:
         sign = "±" if unicode else "+-"
         rows = [[_at(mean, field, load, digits, sign) for load in loads] for mean in means]
-        lines += _titled(title, ["policy", *loads], names, rows, width)
+        below = bounds if field == _BOUNDED else {}
+        lines += titled(title, ["policy", *loads], [*names, *below], [*rows, *below.values()], width)
     lines += _counts("Refused pods, by kind", names, [mean.refused for mean in means], width)
     lines += _counts("Refused pods, by what no node had", names, [mean.refused_by_cause for mean in means], width)
     heads = ["policy", "allocated %", "cards free", "refused", "energy kWh", "allocated % over time"]
-    lines += _titled("At the end", heads, names, [_end(mean) for mean in means], width)
+    lines += titled("At the end", heads, names, [_end(mean) for mean in means], width)
     return paint(lines[:-1], color=color)
+
+
+def loads_shown(runs: Sequence[RunResult]) -> list[int]:
+    """The loads that have a column in the tables."""
+    return [int(load) for load in _loads(list(summary(runs).mean.values()))]
+
+
+def _bounds(means: Sequence[Mean], loads: Sequence[str]) -> dict[str, list[str]]:
+    """Name -> what no policy can pass, by load; the one with all CPU-only pods served only where it says more."""
+    found = means[0].bound_percent
+    if found is None:
+        return {}
+    rows = {"no policy can": [bound_cell(found, load) for load in loads]}
+    kept = [bound_cell(means[0].bound_percent_all_cpu_only or {}, load) for load in loads]
+    return rows if kept in rows.values() else {**rows, "... and refuse no CPU-only pod": kept}
+
+
+def bound_cell(bound: Mapping[str, float | None], load: str) -> str:
+    """Empty where no bound is known; `-` where the pods that must be served have not all room."""
+    percent = bound.get(load, "")
+    return percent if isinstance(percent, str) else "-" if percent is None else f"{percent:.2f}"
 
 
 def _head(runs: Sequence[RunResult]) -> str:
@@ -58,6 +82,9 @@ def _loads(means: Sequence[Mean]) -> list[str]:
         chosen = reached[::-1][::step][::-1]
     if reached and chosen[-1] + _NEAR < reached[-1]:
         chosen.append(reached[-1])
+    bounded = max((int(load) for mean in means for load in mean.bound_percent or {}), default=0)
+    if chosen and bounded > chosen[-1]:
+        chosen.append(bounded)
     return [str(load) for load in chosen[-MOST_LOADS:]]
 
 
@@ -73,24 +100,26 @@ def _counts(title: str, names: Sequence[str], counts: Sequence[Mapping[str, floa
     kinds = list(dict.fromkeys(kind for each in sorted(counts, key=len, reverse=True) for kind in each))
     if not kinds:
         return []
-    rows = [[_count(each.get(kind, 0)) for kind in kinds] for each in counts]
-    return _titled(title, ["policy", *kinds], names, rows, width)
+    rows = [[count(each.get(kind, 0)) for kind in kinds] for each in counts]
+    return titled(title, ["policy", *kinds], names, rows, width)
 
 
 def _end(mean: Mean) -> list[str]:
     energy = "" if mean.energy_kwh is None else f"{mean.energy_kwh:,.1f}"
     over_time = "" if mean.mean_allocation_percent is None else f"{mean.mean_allocation_percent:.2f}"
     free = f"{mean.final_unallocated_cards:,.1f}"
-    return [f"{mean.final_allocation_percent:.2f}", free, _count(mean.failed), energy, over_time]
+    return [f"{mean.final_allocation_percent:.2f}", free, count(mean.failed), energy, over_time]
 
 
-def _count(number: float) -> str:
+def count(number: float) -> str:
+    """A number of things, or a mean of numbers."""
     return f"{number:,.0f}" if float(number).is_integer() else f"{number:,.1f}"
 
 
-def _titled(
+def titled(
     title: str, heads: Sequence[str], names: Sequence[str], rows: Sequence[Sequence[str]], width: int
 ) -> list[Line]:
+    """A table with its title above and a space below; a row begins with its name."""
     cells: list[list[Cell]] = [
         [(name, ""), *((text, "") for text in row)] for name, row in zip(names, rows, strict=True)
     ]

@@ -1,7 +1,7 @@
 """The offline bound beside an online result: what no policy could have given out of the pods that had come.
 
 Pods that had come by a load are all up to the first arrival at which they ask for so much of the cards. Where pods end,
-the bound is of the moment at which those there ask for most: nobody can have more of these pods at one time.
+the bound is of one moment, that at which those there ask for most: at other moments of the same load there were others.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from bayplan.fleet.cards.model import WHOLE, CardRequest
 from bayplan.fleet.cards.state import Ints
 from bayplan.simulate.trace import Trace
 
-BUSIEST = "busiest"
-END = "end"
-
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
-    """Percent of all cards that no policy can exceed, by load in percent, at the `end`, or at the `busiest` moment.
+    """Percent of all cards that no policy can exceed, by load as the results have it.
 
     `any_refused`: any pod may be refused; `all_cpu_only`: pods without cards may not (None: they have not all room).
     """
@@ -32,14 +29,26 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ceiling(trace: Trace, loads: Sequence[int] = ()) -> Ceiling:
-    """The bounds at these loads (those that are reached), and at the end; of pods that end, at the busiest moment."""
-    demands = {BUSIEST: busiest(trace)} if trace.arrives_s is not None else _by_load(trace, loads)
-    anyone = {name: bound(trace.nodes, demand) for name, demand in demands.items()}
-    kept = {name: bound(trace.nodes, demand, all_cpu_only=True) for name, demand in demands.items()}
+    """The bounds at these loads, in whole percent, and at the highest; of pods that end, only at the busiest moment."""
+    there = by_load(trace, loads)
     return Ceiling(
-        any_refused={name: _percent(found) or 0.0 for name, found in anyone.items()},
-        all_cpu_only={name: _percent(found) for name, found in kept.items()},
+        any_refused={load: _percent(bound(trace.nodes, demand)) or 0.0 for load, demand in there.items()},
+        all_cpu_only={load: _percent(bound(trace.nodes, demand, all_cpu_only=True)) for load, demand in there.items()},
     )
+
+
+def by_load(trace: Trace, loads: Sequence[int]) -> dict[str, Counter[CardRequest]]:
+    """What is asked for at these loads, those that are not reached left out, and at the highest."""
+    capacity = WHOLE * sum(node.cards for node in trace.nodes)
+    if not capacity or not len(trace.arrivals):
+        return {}
+    most = busiest(trace)
+    milli = sum(request.total_milli * count for request, count in most.items())
+    highest = round(100 * milli / capacity)
+    if trace.arrives_s is not None:
+        return {str(highest): most}
+    lower = sorted({load for load in loads if load < highest})
+    return {**{str(load): arrived(trace, load) for load in lower}, str(highest): most}
 
 
 def arrived(trace: Trace, load_percent: float | None = None) -> Counter[CardRequest]:
@@ -66,13 +75,6 @@ def busiest(trace: Trace) -> Counter[CardRequest]:
     alive = np.arange(len(milli)) <= when
     alive &= trace.leaves_s > trace.arrives_s[when]
     return _counted(trace, trace.arrivals[alive])
-
-
-def _by_load(trace: Trace, loads: Sequence[int]) -> dict[str, Counter[CardRequest]]:
-    capacity = WHOLE * sum(node.cards for node in trace.nodes)
-    reached = int(_milli(trace)[trace.arrivals].sum()) * 100
-    demands = {str(load): arrived(trace, load) for load in loads if load * capacity <= reached}
-    return {**demands, END: arrived(trace)}
 
 
 def _milli(trace: Trace) -> Ints:

@@ -39,7 +39,9 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     What is by load has a percentage of the fleet's cards, as text, for its keys. `fragmentation_percent` is of all
     cards, `fragmentation_ratio` of those idle. `by_cause` is what is idle at the end, in percent of all cards.
     `mean_allocation_percent` is over time, `energy_kwh` from the first arrival to the last: both None, like
-    `over_time`, where the trace has no times.
+    `over_time`, where the trace has no times. `bound_percent`: what no policy could have allocated at some loads, with
+    the right to refuse any pod; `bound_percent_all_cpu_only`: without refusing pods that ask for no cards (null where
+    not all of them have room). Both None where nobody asked for them.
     """
 
     policy: str
@@ -61,6 +63,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     mean_allocation_percent: float | None = None
     energy_kwh: float | None = None
     over_time: OverTime | None = None
+    bound_percent: dict[str, float] | None = None
+    bound_percent_all_cpu_only: dict[str, float | None] | None = None
 
 
 def result(trace: Trace, record: Record, policy: str, seed: int, *, informed: bool = True) -> RunResult:

@@ -32,6 +32,8 @@ class Mean(msgspec.Struct, frozen=True, kw_only=True):
     by_cause: dict[str, float]
     mean_allocation_percent: float | None
     energy_kwh: float | None
+    bound_percent: dict[str, float] | None = None
+    bound_percent_all_cpu_only: dict[str, float | None] | None = None
     deviation: dict[str, dict[str, float]]
 
 
@@ -67,6 +69,8 @@ def _mean(runs: Sequence[RunResult]) -> Mean:
         by_cause=_means(_by_key([run.by_cause for run in runs])),
         mean_allocation_percent=_mean_of_known([run.mean_allocation_percent for run in runs]),
         energy_kwh=_mean_of_known([run.energy_kwh for run in runs]),
+        bound_percent=_mean_bound([run.bound_percent for run in runs]),
+        bound_percent_all_cpu_only=_mean_kept([run.bound_percent_all_cpu_only for run in runs]),
         deviation={name: {key: _deviation(values) for key, values in curve.items()} for name, curve in curves.items()},
     )
 
@@ -96,6 +100,24 @@ def _mean_of(values: Sequence[float]) -> float:
 def _mean_of_known(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return _mean_of(known) if known else None
+
+
+def _mean_bound(found: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
+    known = [each for each in found if each is not None]
+    return _means(_by_key(known)) if known else None
+
+
+def _mean_kept(found: Sequence[dict[str, float | None] | None]) -> dict[str, float | None] | None:
+    """Null where it is so for one of the runs: there, something that must be served is not."""
+    known = [each for each in found if each is not None]
+    if not known:
+        return None
+    held = [{load: percent for load, percent in each.items() if percent is not None} for each in known]
+    means = _means(_by_key(held))
+    return {
+        load: None if any(each.get(load, 0.0) is None for each in known) else means[load]
+        for load in _by_key([dict.fromkeys(each, 0.0) for each in known])
+    }
 
 
 def _deviation(values: Sequence[float]) -> float:
