@@ -8,7 +8,7 @@ from bayplan.report.canvas import Line, paint
 from bayplan.report.plain import plain
 from bayplan.report.simulation_text import bound_cell, count, titled
 from bayplan.report.words import plural
-from bayplan.simulate.capacity import Probe, Size, Sizing, WhatIf
+from bayplan.simulate.capacity import Size, Sizing, WhatIf
 from bayplan.simulate.summary import Mean, Runs
 
 
@@ -18,7 +18,7 @@ def what_if_text(found: WhatIf, width: int, color: bool, unicode: bool) -> str:
     lines: list[Line] = [((f"What if: {changes}", "bold"),), ()]
     for policy, before in found.before.mean.items():
         facts = [
-            dict(_facts(runs, mean)) for runs, mean in ((found.before, before), (found.after, _same(found, policy)))
+            dict(_facts(runs, mean)) for runs, mean in ((found.before, before), (found.after, found.after.mean[policy]))
         ]
         names = list(dict.fromkeys(name for each in facts for name in each))
         rows = [[each.get(name, "") for each in facts] for name in names]
@@ -41,15 +41,12 @@ def sizing_text(found: Sizing, width: int, color: bool, unicode: bool) -> str:
     names = [plain(size.policy, unicode=unicode) for size in found.sizes]
     heads = ["policy", "nodes", "refused %", "with one fewer %", "no policy with fewer than"]
     lines += titled("Nodes", heads, names, [_size(size) for size in found.sizes], width)
-    kinds = list(found.sizes[0].kinds)
+    kinds = list(dict.fromkeys(kind for size in found.sizes for kind in size.kinds))
     shown = [plain(kind, unicode=unicode) for kind in kinds]
-    by_kind = [[count(size.kinds[kind]) for size in found.sizes] for kind in kinds]
-    lines += titled("Of each kind", ["kind", *names], shown, by_kind, width)
+    by_kind = [[count(size.kinds[kind]) if size.kinds else "" for size in found.sizes] for kind in kinds]
+    if kinds:
+        lines += titled("Of each kind", ["kind", *names], shown, by_kind, width)
     return paint(lines[:-1], color=color)
-
-
-def _same(found: WhatIf, policy: str) -> Mean:
-    return found.after.mean[policy]
 
 
 def _facts(runs: Runs, mean: Mean) -> Sequence[tuple[str, str]]:
@@ -57,6 +54,7 @@ def _facts(runs: Runs, mean: Mean) -> Sequence[tuple[str, str]]:
     run = runs.runs[0]
     highest = max(map(int, mean.allocation_percent), default=0)
     bound = bound_cell(mean.bound_percent or {}, str(highest))
+    at_most, timed = mean.allocation_percent.get(str(highest)), mean.energy_kwh is not None
     power = mean.power_kw.get(str(highest))
     facts = [
         ("nodes", count(run.nodes)),
@@ -66,8 +64,8 @@ def _facts(runs: Runs, mean: Mean) -> Sequence[tuple[str, str]]:
         ("... percent", f"{100 * mean.failed / max(run.arrivals, 1):.2f}"),
         *((f"... {kind}", count(often)) for kind, often in mean.refused.items()),
         ("allocated, percent of the cards", f"{mean.final_allocation_percent:.2f}"),
-        ("... at the highest load", f"{mean.allocation_percent.get(str(highest), 0):.2f}"),
-        ("... no policy can", bound),
+        ("... at the highest load", "" if at_most is None or not timed else f"{at_most:.2f}"),
+        ("... no policy above", bound),
         ("cards free", f"{mean.final_unallocated_cards:,.1f}"),
         ("power at the highest load, kW", "" if power is None else f"{power:,.1f}"),
         ("energy, kWh", "" if mean.energy_kwh is None else f"{mean.energy_kwh:,.1f}"),
@@ -76,8 +74,11 @@ def _facts(runs: Runs, mean: Mean) -> Sequence[tuple[str, str]]:
 
 
 def _size(size: Size) -> list[str]:
-    return [count(size.nodes), f"{size.refused_percent:.2f}", _fewer(size.one_fewer), count(size.bound_nodes)]
+    nodes = f"not with {size.probes[-1].nodes:,}" if size.nodes is None else count(size.nodes)
+    return [nodes, f"{size.refused_percent:.2f}", _fewer(size), count(size.bound_nodes)]
 
 
-def _fewer(probe: Probe | None) -> str:
-    return "none can" if probe is None else f"{probe.refused_percent:.2f}"
+def _fewer(size: Size) -> str:
+    if size.one_fewer is not None:
+        return f"{size.one_fewer.refused_percent:.2f}"
+    return "no policy" if size.nodes and size.nodes == size.bound_nodes else ""

@@ -93,7 +93,7 @@ def _bounds(axes: Axes, runs: Sequence[RunResult], first: int) -> None:
     found = next(iter(summary(runs).mean.values())).bound_percent or {}
     shown = {int(load): percent for load, percent in found.items() if int(load) >= first}
     if shown:
-        axes.plot(list(shown), list(shown.values()), "o", color="#000000", markersize=3, label="no policy can")
+        axes.plot(list(shown), list(shown.values()), "o", color="#000000", markersize=3, label="no policy above")
 
 
 def _first_load(runs: Sequence[RunResult], field: str) -> int:

@@ -52,9 +52,9 @@ def _bounds(means: Sequence[Mean], loads: Sequence[str]) -> dict[str, list[str]]
     found = means[0].bound_percent
     if found is None:
         return {}
-    rows = {"no policy can": [bound_cell(found, load) for load in loads]}
+    rows = {"no policy above": [bound_cell(found, load) for load in loads]}
     kept = [bound_cell(means[0].bound_percent_all_cpu_only or {}, load) for load in loads]
-    return rows if kept in rows.values() else {**rows, "... and refuse no CPU-only pod": kept}
+    return rows if kept in rows.values() else {**rows, "... refusing no CPU-only pod": kept}
 
 
 def bound_cell(bound: Mapping[str, float | None], load: str) -> str:

@@ -49,12 +49,13 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 class Size(msgspec.Struct, frozen=True, kw_only=True):
     """The smallest fleet that was found for one policy. Nodes are counted of the kinds that are sized.
 
+    `nodes` is None where not even a fleet with a node for each pod will do; `refused_percent` is that fleet's then.
     `kinds`: how many of each there are in it. `one_fewer` was replayed too and refuses too much; None where no policy
     can do with one fewer. `bound_nodes`: no policy can do with fewer than this. `probes`: all that was replayed.
     """
 
     policy: str
-    nodes: int
+    nodes: int | None
     kinds: dict[str, int]
     refused_percent: float
     one_fewer: Probe | None
@@ -151,14 +152,22 @@ def smallest(
 
     By bisection between a size that is too small and one that is large enough, both replayed; more nodes may by chance
     do worse, so below the size that is found there may be others that do. `replayed`: by policy, what makes its runs.
-    Raises `InputError` where no size will do.
+    Raises `InputError` where no size will do under any policy.
     """
     least = max(_bound_nodes(trace_of(seed), sized, refused_percent) for seed in seeds)
-    sizes = tuple(
-        _size(policy, _Replays(make, trace_of, sized), least, refused_percent) for policy, make in replayed.items()
-    )
+    pods = max(len(trace_of(seed).arrivals) for seed in seeds)
+    span = (least if sized.other else max(least, 1), min(max(pods, least, 1), MOST_NODES - sized.other))
+    sizes = []
+    for policy, make in replayed.items():
+        replays = _Replays(make, trace_of, sized)
+        found = _found(lambda count, at=replays: at.refused_percent(count) <= refused_percent + _SLACK, *span)
+        sizes.append(_size(policy, replays, least, found))
     return Sizing(
-        refused_at_most_percent=refused_percent, now=sized.now, other=sized.other, seeds=tuple(seeds), sizes=sizes
+        refused_at_most_percent=refused_percent,
+        now=sized.now,
+        other=sized.other,
+        seeds=tuple(seeds),
+        sizes=tuple(sizes),
     )
 
 
@@ -192,30 +201,30 @@ class _Replays:
         return trace._replace(nodes=self.sized.fleet(trace.nodes, count))
 
 
-def _size(policy: str, replays: _Replays, least: int, refused_percent: float) -> Size:
-    sized = replays.sized
-
-    def enough(count: int) -> bool:
-        return replays.refused_percent(count) <= refused_percent + _SLACK
-
-    high = least if sized.other else max(least, 1)
-    low, step = high - 1, 1
+def _found(enough: Callable[[int], bool], first: int, last: int) -> int | None:
+    """From `first` to `last`, a count that is enough while one fewer is not, or is not allowed; None: `last` is not."""
+    low, high, step = first - 1, first, 1
     while not enough(high):
-        low, high, step = high, high + step, 2 * step
-        if high + sized.other > MOST_NODES:
-            raise InputError("no size found", source=policy, value=high, expected=f"at most {MOST_NODES} nodes")
+        if high >= last:
+            return None
+        low, high, step = high, min(high + step, last), 2 * step
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _size(policy: str, replays: _Replays, least: int, found: int | None) -> Size:
     probes = {
         count: Probe(nodes=count, refused_percent=round(refused, 4)) for count, refused in sorted(replays.known.items())
     }
+    numbers = {} if found is None else replays.sized.numbers(found)
     return Size(
         policy=policy,
-        nodes=high,
-        kinds={str(shape): count for shape, count in sized.numbers(high).items()},
-        refused_percent=probes[high].refused_percent,
-        one_fewer=probes.get(low),
+        nodes=found,
+        kinds={str(shape): count for shape, count in numbers.items()},
+        refused_percent=probes[max(probes) if found is None else found].refused_percent,
+        one_fewer=None if found is None else probes.get(found - 1),
         bound_nodes=least,
         probes=tuple(probes.values()),
     )

@@ -1,7 +1,9 @@
 """The offline bound beside an online result: what no policy could have given out of the pods that had come.
 
-Pods that had come by a load are all up to the first arrival at which they ask for so much of the cards. Where pods end,
-the bound is of one moment, that at which those there ask for most: at other moments of the same load there were others.
+Pods that had come by a load are all up to the first arrival at which they ask for so much of the cards. Where all of
+them might be served, the bound is what they ask for in the mean over the arrivals of that load, as the results are
+means over them. Where pods end, it is of one moment, that at which those there ask for most: at other moments of the
+same load there were others.
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from bayplan.fleet.cards.bound.most import Bound, bound
+from bayplan.fleet.cards.bound.most import bound
 from bayplan.fleet.cards.model import WHOLE, CardRequest
 from bayplan.fleet.cards.state import Ints
+from bayplan.simulate.result import load_percent
 from bayplan.simulate.trace import Trace
+
+_SLACK = 1e-9
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +36,10 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
 def ceiling(trace: Trace, loads: Sequence[int] = ()) -> Ceiling:
     """The bounds at these loads, in whole percent, and at the highest; of pods that end, only at the busiest moment."""
     there = by_load(trace, loads)
+    asked = _mean_asked(trace)
     return Ceiling(
-        any_refused={load: _percent(bound(trace.nodes, demand)) or 0.0 for load, demand in there.items()},
-        all_cpu_only={load: _percent(bound(trace.nodes, demand, all_cpu_only=True)) for load, demand in there.items()},
+        any_refused={load: _percent(trace, there[load], asked.get(load)) or 0.0 for load in there},
+        all_cpu_only={load: _percent(trace, there[load], asked.get(load), all_cpu_only=True) for load in there},
     )
 
 
@@ -87,5 +93,23 @@ def _counted(trace: Trace, arrivals: Ints) -> Counter[CardRequest]:
     return Counter({trace.requests[i]: count for i, count in zip(numbers.tolist(), often.tolist(), strict=True)})
 
 
-def _percent(found: Bound | None) -> float | None:
-    return None if found is None else round(found.percent, 4)
+def _mean_asked(trace: Trace) -> dict[str, float]:
+    """Load -> what all pods that had come ask for, percent of the cards, in the mean over the arrivals of that load."""
+    capacity = WHOLE * sum(node.cards for node in trace.nodes)
+    if trace.arrives_s is not None or not capacity:
+        return {}
+    asked = np.cumsum(_milli(trace)[trace.arrivals])
+    loads, where, often = np.unique(load_percent(asked, capacity), return_inverse=True, return_counts=True)
+    means = np.bincount(where, weights=100 * asked / capacity, minlength=len(loads)) / often
+    return {str(load): mean for load, mean in zip(loads.tolist(), means.tolist(), strict=True)}
+
+
+def _percent(
+    trace: Trace, demand: Counter[CardRequest], mean_asked: float | None, *, all_cpu_only: bool = False
+) -> float | None:
+    found = bound(trace.nodes, demand, all_cpu_only=all_cpu_only)
+    if found is None:
+        return None
+    asked = sum(request.total_milli * count for request, count in demand.items())
+    percent = found.percent if mean_asked is None or found.milli < asked * (1 - _SLACK) else min(mean_asked, 100.0)
+    return round(percent, 4)

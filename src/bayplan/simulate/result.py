@@ -74,7 +74,7 @@ def result(trace: Trace, record: Record, policy: str, seed: int, *, informed: bo
     reasons = Counter(record.reason[refused].tolist())
     end = record.standing.at(np.array([-1])) if len(record.node) else None
     capacity = record.capacity_milli
-    loads = _loads(record)
+    loads = load_percent(record.arrived_milli, record.capacity_milli)
     changes = record.changes
     return RunResult(
         policy=policy,
@@ -110,9 +110,9 @@ def _kind_order(kind: str) -> tuple[int, str]:
     return (("cpu-only", "shared").index(kind), "") if "-card" not in kind else (int(kind.split("-")[0]) + 1, kind)
 
 
-def _loads(record: Record) -> Ints:
+def load_percent(arrived_milli: Ints, capacity_milli: int) -> Ints:
     """By arrival, the load in whole percent, half to even."""
-    return _rounded(record.arrived_milli * _PERCENT, record.capacity_milli)
+    return _rounded(arrived_milli * _PERCENT, capacity_milli)
 
 
 def _hundredths(milli: Ints, capacity: int) -> Ints:
