@@ -61,6 +61,8 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 def check(wanted: Wanted, output: str, *, saves: bool) -> None:
     """Raises `InputError` for options that do not go together."""
     sizes = wanted.size_for is not None
+    if wanted.kind == "":
+        raise InputError("empty name", source="--of", expected="a kind of nodes, or to leave it out")
     if (wanted.kind is not None or wanted.alone) and not sizes:
         option = "--alone" if wanted.kind is None else "--of"
         raise InputError("nothing to size", source=option, expected="a rate of refusal: --size-for 1%")

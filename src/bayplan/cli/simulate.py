@@ -72,7 +72,10 @@ def simulate(inputs: Inputs, output: str, look: Look) -> int:
         found = made.replayed(every, made.trace_of)
         _write(capacity.with_bounds(found, made.trace_of) if wanted.bound else found, output, look)
         return OK
-    write_document(written) if output == "json" else sys.stdout.write(written)
+    if output == "json":
+        write_document(written)
+    else:
+        sys.stdout.write(written)
     return OK
 
 

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -160,7 +161,7 @@ def smallest(
     sizes = []
     for policy, make in replayed.items():
         replays = _Replays(make, trace_of, sized)
-        found = _found(lambda count, at=replays: at.refused_percent(count) <= refused_percent + _SLACK, *span)
+        found = _found(partial(replays.enough, refused_percent), *span)
         sizes.append(_size(policy, replays, least, found))
     return Sizing(
         refused_at_most_percent=refused_percent,
@@ -195,6 +196,10 @@ class _Replays:
             runs = self._replayed(lambda seed: self._trace(seed, count), f"{count} nodes")
             self.known[count] = max(100 * run.failed / max(run.arrivals, 1) for run in runs)
         return self.known[count]
+
+    def enough(self, refused_percent: float, count: int) -> bool:
+        """Whether no more than that is refused with so many nodes."""
+        return self.refused_percent(count) <= refused_percent + _SLACK
 
     def _trace(self, seed: int, count: int) -> Trace:
         trace = self._trace_of(seed)
