@@ -13,6 +13,7 @@ from bayplan.report import simulation_chart
 from bayplan.report.simulation import as_json, load_columns
 from bayplan.report.simulation_text import as_text
 from bayplan.simulate.result import RunResult
+from bayplan.simulate.summary import summary
 
 
 def run(policy: str, seed: int, highest: int = 130, **other: object) -> RunResult:
@@ -68,6 +69,30 @@ def test_a_run_that_ends_early_has_the_loads_that_it_reached() -> None:
     head = text(run("fgd", 0, highest=7)).splitlines()[3].split()
     assert head == ["policy", "0", "1", "2", "3", "4", "5", "6", "7"]
     assert text(run("fgd", 0, highest=600)).splitlines()[3].split()[-1] == "600"
+
+
+def test_bounds_stand_below_what_was_allocated_and_the_second_only_where_it_says_more() -> None:
+    bound: dict[str, float | None] = {"100": 96.914, "130": 99.88}
+    same = run("fgd", 0, bound_percent=bound, bound_percent_all_cpu_only=bound)
+    lines = text(same, run("pwr", 0)).splitlines()
+    assert lines[6].startswith("no policy above")
+    assert lines[6].split()[3:] == ["96.91", "99.88"]
+    assert lines[7] == ""
+    assert "no policy above" in simulation_chart.as_svg([same])
+    other = text(run("fgd", 0, bound_percent=bound, bound_percent_all_cpu_only={**bound, "130": None}))
+    assert "... refusing no CPU-only pod" in other
+    assert other.splitlines()[6].split()[-2:] == ["96.91", "-"]
+    assert "no policy above" not in text(run("fgd", 0))
+
+
+def test_means_of_bounds_are_unknown_where_one_is() -> None:
+    first = run("fgd", 0, bound_percent={"100": 90.0}, bound_percent_all_cpu_only={"100": None, "130": 80.0})
+    second = run("fgd", 1, bound_percent={"100": 92.0}, bound_percent_all_cpu_only={"100": 90.0, "130": 81.0})
+    mean = summary([first, second]).mean["fgd"]
+    assert mean.bound_percent == {"100": 91.0}
+    assert mean.bound_percent_all_cpu_only == {"100": None, "130": 80.5}
+    assert load_columns([first])["bound_percent"][99:101] == [None, 90.0]
+    assert "bound_percent" not in load_columns([run("fgd", 0)])
 
 
 def test_energy_is_told_where_there_is_any() -> None:
