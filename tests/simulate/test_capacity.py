@@ -95,8 +95,9 @@ def test_the_size_that_is_found_does_and_one_fewer_does_not(trace_of: TraceOf) -
         assert sum(size.kinds.values()) == size.nodes
 
 
-def test_below_the_bound_every_policy_refuses_too_much(trace_of: TraceOf) -> None:
-    sized = Sized(NODES, "G3", alone=False)
+@pytest.mark.parametrize("kind", ["G3", None])
+def test_below_the_bound_every_policy_refuses_too_much(trace_of: TraceOf, kind: str | None) -> None:
+    sized = Sized(NODES, kind, alone=False)
     (size,) = sized_for(trace_of, sized, 0.0, BESTFIT).sizes
     assert size.bound_nodes > 0
     for policy in (BESTFIT, FGD, PolicyName("values"), PolicyName("random")):

@@ -30,6 +30,8 @@ from bayplan.simulate.what_if import changed
 Replayed = Callable[[TraceOf, str], Sequence[RunResult]]
 """Makes the runs that are wanted, each on the trace of its seed; told what it is at, for a person who waits."""
 _SLACK = 1e-9
+_NO_UNIT = 1e-7
+"""A part of all units that is as good as none: rounding of the solver."""
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,10 +250,20 @@ def _bound_nodes(trace: Trace, sized: Sized, refused_percent: float) -> int:
             value=f"{refused_percent:g}%",
             expected=f"at least {100 * homeless / len(trace.arrivals):.2f}%, or another kind of nodes",
         )
-    units = fewest(base, unit, busiest(trace), refused=allowed)
+    demand = busiest(trace)
+    units = fewest(base, unit, demand, refused=allowed)
     if units is None:
         raise AssertionError("every pod that may not be refused fits a node")
-    return sized.holding(units)
+    least = sized.holding(units)
+    if len(sized.weights) == 1 or not units:
+        return least
+
+    def enough(count: int) -> bool:
+        short = fewest(sized.fleet(trace.nodes, count), unit, demand, refused=allowed)
+        return short is None or short <= _NO_UNIT
+
+    # A kind of which there are few is soon there as often as needed; of all kinds together more may be.
+    return _found(enough, least, math.ceil(units) * len(unit)) or least
 
 
 def _homeless(trace: Trace, nodes: Sequence[CardNode]) -> int:
