@@ -125,7 +125,10 @@ def test_a_new_kind_is_told_where_its_power_is_not_known(run: Run) -> None:
         (["--size-for", "1%", "--save", "out"], "--save: no records of fleets that are only tried"),
         (["--size-for", "1%", "--of", "A11"], "no such kind of node: 'A11' (expected A10"),
         (["--size-for", "1%", "--of", ""], "--of: empty name"),
-        (["--size-for", "1%", "--of", "dgx-h100", "--alone"], "pods fit no node, however many there are"),
+        (
+            ["--size-for", "1%", "--of", "dgx-h100", "--alone"],
+            "pods have no room, however many of these nodes there are",
+        ),
         (["--size-for", "1%", "-p", "fdg"], "unknown card policy: 'fdg'"),
         (["--of", "A10"], "--of: nothing to size"),
         (["--alone"], "--alone: nothing to size"),

@@ -95,8 +95,9 @@ def test_the_size_that_is_found_does_and_one_fewer_does_not(trace_of: TraceOf) -
         assert sum(size.kinds.values()) == size.nodes
 
 
-def test_below_the_bound_every_policy_refuses_too_much(trace_of: TraceOf) -> None:
-    sized = Sized(NODES, "G3", alone=False)
+@pytest.mark.parametrize("kind", ["G3", None])
+def test_below_the_bound_every_policy_refuses_too_much(trace_of: TraceOf, kind: str | None) -> None:
+    sized = Sized(NODES, kind, alone=False)
     (size,) = sized_for(trace_of, sized, 0.0, BESTFIT).sizes
     assert size.bound_nodes > 0
     for policy in (BESTFIT, FGD, PolicyName("values"), PolicyName("random")):
@@ -110,9 +111,17 @@ def test_a_fleet_that_needs_no_more_nodes_is_told_so(trace_of: TraceOf) -> None:
 
 
 def test_pods_that_fit_nowhere_are_told_with_the_least_rate(trace_of: TraceOf) -> None:
-    with pytest.raises(InputError, match=r"pods fit no node, however many there are") as caught:
+    with pytest.raises(InputError, match=r"pods have no room, however many of these nodes there are") as caught:
         sized_for(trace_of, Sized(NODES, "1xT4,1cpu,1Gi", alone=True), 1.0, FGD)
     assert "expected at least" in str(caught.value)
+
+
+def test_pods_for_which_only_the_nodes_that_stay_will_do_bound_the_rate() -> None:
+    trace_of = TraceSource(NODES, Wishes("preset:small/pods.csv", load=4), KNOWN, lambda _note: None).trace
+    sized = Sized(NODES, "T4", alone=False)
+    with pytest.raises(InputError, match="have no room, however many of these nodes there are") as caught:
+        sized_for(trace_of, sized, 0.0, FGD)
+    assert refused(trace_of, sized, 1000, FGD, 1) >= float(caught.value.expected.split()[2].rstrip("%,")) - 0.01
 
 
 def test_a_policy_that_never_meets_the_rate_has_no_size(trace_of: TraceOf) -> None:

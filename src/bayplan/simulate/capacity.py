@@ -6,6 +6,7 @@ whatever becomes of the nodes. What a replay tells is of one policy; beside it s
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections import Counter
@@ -13,12 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
-import numpy as np
 
 from bayplan.errors import InputError
 from bayplan.fleet.cards.bound.fewest import fewest
 from bayplan.fleet.cards.model import CardNode
-from bayplan.fleet.cards.state import CardFleet
 from bayplan.simulate.ceiling import busiest, ceiling
 from bayplan.simulate.node_kinds import MOST_NODES, Shape, shape_of, shapes_named, with_numbers
 from bayplan.simulate.result import RunResult
@@ -30,6 +29,8 @@ from bayplan.simulate.what_if import changed
 Replayed = Callable[[TraceOf, str], Sequence[RunResult]]
 """Makes the runs that are wanted, each on the trace of its seed; told what it is at, for a person who waits."""
 _SLACK = 1e-9
+_NO_UNIT = 1e-7
+"""A part of all units that is as good as none: rounding of the solver."""
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,25 +238,25 @@ def _size(policy: str, replays: _Replays, least: int, found: int | None) -> Size
 
 def _bound_nodes(trace: Trace, sized: Sized, refused_percent: float) -> int:
     """No policy does with fewer. Raises `InputError` where none does with any number."""
-    allowed = math.floor(len(trace.arrivals) * refused_percent / 100 + _SLACK)
-    base = sized.fleet(trace.nodes, 0)
-    unit = sized.unit()
-    homeless = _homeless(trace, (*base, *unit))
-    if homeless > allowed:
+    pods = len(trace.arrivals)
+    allowed = math.floor(pods * refused_percent / 100 + _SLACK)
+    unit, demand = sized.unit(), busiest(trace)
+
+    def units(count: int, refused: int) -> float | None:
+        return fewest(sized.fleet(trace.nodes, count), unit, demand, refused=refused)
+
+    needed = units(0, allowed)
+    if needed is None:
+        homeless = bisect.bisect_left(range(pods), True, lo=allowed, key=lambda count: units(0, count) is not None)
         raise InputError(
-            f"{homeless} of {len(trace.arrivals)} pods fit no node, however many there are",
+            f"{homeless} of {pods} pods have no room, however many of these nodes there are",
             source="--size-for",
             value=f"{refused_percent:g}%",
-            expected=f"at least {100 * homeless / len(trace.arrivals):.2f}%, or another kind of nodes",
+            expected=f"at least {math.ceil(1e4 * homeless / pods) / 100:g}%, or another kind of nodes",
         )
-    units = fewest(base, unit, busiest(trace), refused=allowed)
-    if units is None:
-        raise AssertionError("every pod that may not be refused fits a node")
-    return sized.holding(units)
-
-
-def _homeless(trace: Trace, nodes: Sequence[CardNode]) -> int:
-    """Pods that have no room on any of the nodes, empty as they are."""
-    one_of_each = CardFleet([shape.node(str(shape)) for shape in dict.fromkeys(map(shape_of, nodes))])
-    nowhere = np.array([not one_of_each.feasible(request).any() for request in trace.requests], np.bool_)
-    return int(nowhere[trace.arrivals].sum())
+    least = sized.holding(needed)
+    if len(sized.weights) == 1 or not needed:
+        return least
+    # A kind of which there are few is soon there as often as needed; of all kinds together more may be.
+    last = math.ceil(needed) * len(unit)
+    return _found(lambda count: (units(count, allowed) or 0.0) <= _NO_UNIT, least, last) or least
