@@ -14,11 +14,12 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True):
     """`softness` (tau): GPUs of value that count as nearly the same.
 
     `rate` (eta): how far one step moves prices on an empty fleet; `haste`: as the fleet fills, by (all cards / idle
-    cards) to this power further, at most `most_haste` times. `arrivals_per_step`, `first_steps`: how often prices move,
-    and how often before the first pod. `reserve` (delta): how much more than the idle cards hold is expected to come.
-    `group_weight`: what the room for all kinds that name the same models counts beside a kind's own. `stop` (omega):
-    the chance that nothing comes for a leftover. `floor`: no price below this part of the face value. `cpu_prices`:
-    GPUs per vCPU that are tried.
+    cards) to this power further, at most `most_haste` times. `arrivals_per_step`: how often prices move; on fleets of
+    more cards than that many times `cards_per_arrival` as much less often, so that a fleet is filled in as many steps.
+    `first_steps`: how often before the first pod. `reserve` (delta): how much more than the idle cards hold is expected
+    to come. `group_weight`: what the room for all kinds that name the same models counts beside a kind's own. `stop`
+    (omega): the chance that nothing comes for a leftover. `floor`: no price below this part of the face value.
+    `cpu_prices`: GPUs per vCPU that are tried.
 
     Of `learning`: `half_life`, the arrivals after which one counts half as much; `ignorance`, as how many pods counts
     what is believed before any has come, and `restarts`, after how many arrivals prices are then found anew. Of
@@ -32,6 +33,7 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True):
     haste: float = 0.3
     most_haste: float = 3.0
     arrivals_per_step: int = 10
+    cards_per_arrival: int = 620
     first_steps: int = 300
     reserve: float = -0.053
     group_weight: float = 0.5

@@ -42,14 +42,18 @@ class ValuesPolicy:
         self._mix: LearntMix | None = None
         if self._modes.learning or not setup.counts:
             self._mix = LearntMix(counts, self._constants.half_life)
+        self._every = max(
+            self._constants.arrivals_per_step, int(setup.fleet.cards.sum()) // self._constants.cards_per_arrival
+        )
         self._restarts = () if setup.counts else self._constants.restarts
+        self._settled = bool(setup.counts)
         self._entering: dict[PodKind, float] = {}
         self._arrivals = 0
         self._start(counts)
 
     def seen(self, request: CardRequest) -> None:
         """See `CardPolicy.seen`."""
-        if self._arrivals and self._arrivals % self._constants.arrivals_per_step == 0:
+        if self._arrivals and self._arrivals % self._every == 0:
             self._renew(everything=False)
             self._learn()
             self._step(1)
@@ -99,7 +103,9 @@ class ValuesPolicy:
         """Take over the mix as it is known now; kinds that were known keep their prices."""
         if self._mix is None:
             return
-        if self._arrivals in self._restarts:
+        if self._restarts and self._arrivals >= self._restarts[0]:
+            self._restarts = tuple(later for later in self._restarts if later > self._arrivals)
+            self._settled = True
             self._start(self._mix.counts())
             return
         kinds = PricedKinds(self._mix.counts(), self._fleet.models)
@@ -114,8 +120,7 @@ class ValuesPolicy:
         Only where prices are settled: before the first restart they start as those that name the same models.
         """
         kind = kind_of(request)
-        settled = not self._restarts or self._arrivals > self._restarts[0]
-        if self._mix is None or not request.cards or not settled or self._prices.knows(kind):
+        if self._mix is None or not request.cards or not self._settled or self._prices.knows(kind):
             return
         face = request.total_milli / WHOLE
         self._entering.setdefault(kind, min(max(loss, self._constants.floor * face), face))
