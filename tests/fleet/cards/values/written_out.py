@@ -51,6 +51,25 @@ def idle_cards(gains: Mapping[int, tuple[float, float]], most: int, tau: float) 
     return values
 
 
+def used(gains: Mapping[int, tuple[float, float]], idle: int, tau: float) -> dict[int, float]:
+    """How many pods of so many cards the idle cards of one node take up, following their chances pod by pod."""
+    values = idle_cards(gains, idle, tau)
+    found = dict.fromkeys(gains, 0.0)
+    waiting = [0.0] * idle + [1.0]
+    for count in range(idle, 0, -1):
+        there = {k: (q, u) for k, (q, u) in gains.items() if k <= count and u > 0 and q > 0}
+        pulls = {k: q * math.exp((u + values[count - k] - values[count]) / tau) for k, (q, u) in there.items()}
+        # Less than all of the weight: G(f) is that of one card fewer, and one card stays idle.
+        if sum(pulls.values()) < sum(q for q, _ in there.values()) * (1 - 1e-9) or not there:
+            waiting[count - 1] += waiting[count]
+            continue
+        for k, pull in pulls.items():
+            part = waiting[count] * pull / sum(pulls.values())
+            found[k] += part
+            waiting[count - k] += part
+    return found
+
+
 def size(kind: PodKind) -> int:
     """Steps of a card, rounded up."""
     return -(-kind.milli // STEP_MILLI)

@@ -8,9 +8,12 @@ IEEE 754 rounds the same everywhere; within 2 units in the last place of the tru
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayplan.fleet.cards.state import Floats
 
+Powers = NDArray[np.int32]
+"""Exponents of two."""
 _LN2_HIGH = 6.93147180369123816490e-01
 """The first 32 bits of ln 2, so that a small multiple of it is exact; Cody and Waite's reduction."""
 _LN2_LOW = 1.90821492927058770002e-10
@@ -23,6 +26,11 @@ _LOG_TERMS = tuple(1.0 / d for d in range(21, 2, -2))
 
 def exp(x: Floats) -> Floats:
     """e to the power of each, for values between -700 and 700."""
+    return np.ldexp(*exp_parts(x))
+
+
+def exp_parts(x: Floats) -> tuple[Floats, Powers]:
+    """The same as two factors, the second one as a power of two, for values between -1e6 and 1e6."""
     powers = np.rint(x * _INVERSE_LN2)
     rest = (x - powers * _LN2_HIGH) - powers * _LN2_LOW
     total = np.full_like(rest, _EXP_TERMS[0])
@@ -30,12 +38,16 @@ def exp(x: Floats) -> Floats:
         total *= rest
         total += term
     total = 1.0 + (rest + rest * rest * total)
-    return np.ldexp(total, powers.astype(np.int32))
+    return total, powers.astype(np.int32)
 
 
 def log(x: Floats) -> Floats:
     """The natural logarithm of each, for positive finite values."""
-    mantissa, powers = np.frexp(x)
+    return log_of_parts(*np.frexp(x))
+
+
+def log_of_parts(mantissa: Floats, powers: Powers) -> Floats:
+    """That of mantissa x 2**power, for mantissas of at least 0.5 and below 1."""
     small = mantissa < _SQRT_HALF
     mantissa = np.where(small, 2.0 * mantissa, mantissa)
     exponent = powers - small.astype(np.float64)
