@@ -29,6 +29,15 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def openb_data(shared_data: Path) -> Path:
+    """The folder of the openb trace in the shared data."""
+    folder = shared_data / "openb"
+    if not folder.is_dir():
+        pytest.skip(f"shared data is absent: no folder {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def calls() -> Callable[[Callable[[], object]], int]:
     """Counts the function calls, Python's and C's, that some work takes.
 

@@ -6,14 +6,15 @@ two traces in `make test`, the rest of the table with the long runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from bayplan.fleet.cards.bound.most import bound
-from bayplan.fleet.cards.dialects import KNOWN
 from bayplan.simulate.ceiling import arrived
-from bayplan.simulate.sources import TraceSource, Wishes, open_nodes
 from bayplan.simulate.trace import Trace
 
 # Trace, seed, load: percent with the right to refuse any pod, and with all pods without cards served.
@@ -42,23 +43,18 @@ LONG = {
     ("default", 46, 100): (96.911, 96.911),
 }
 Case = tuple[str, int, int]
+TraceOf = Callable[[str, int], Trace]
 
 
-def trace_of(data: Path, name: str, seed: int) -> Trace:
-    folder = data / "openb"
-    wishes = Wishes(
-        pods=str(folder / f"arrivals_{name}_s{seed}.csv.gz"),
-        as_given=True,
-        node_order=str(folder / f"nodeorder_{name}_s{seed}.csv.gz"),
-    )
-    nodes = open_nodes(str(folder / "openb_node_list_gpu_node.csv.gz"))
-    return TraceSource(nodes, wishes, KNOWN, lambda _text: None).trace(seed)
+@pytest.fixture(scope="module")
+def trace_of(program: Callable[[str], ModuleType], openb_data: Path) -> TraceOf:
+    return partial(program("openb").trace_of, openb_data)
 
 
-def hold(data: Path, case: Case, expected: tuple[float, float], more_pods: int = 0) -> None:
+def hold(trace_of: TraceOf, case: Case, expected: tuple[float, float], more_pods: int = 0) -> None:
     """The known bound is that of the pods that reach the load, or at most that of so many pods more."""
     name, seed, load = case
-    trace = trace_of(data, name, seed)
+    trace = trace_of(name, seed)
     demand = arrived(trace, load) if load < 130 else arrived(trace)
     later = arrived(trace._replace(arrivals=trace.arrivals[: demand.total() + more_pods]))
     for all_cpu_only, percent in zip((False, True), expected, strict=True):
@@ -71,14 +67,14 @@ def hold(data: Path, case: Case, expected: tuple[float, float], more_pods: int =
 
 
 @pytest.mark.parametrize(("case", "expected"), QUICK.items(), ids=str)
-def test_the_bound_is_the_known_one(shared_data: Path, case: Case, expected: tuple[float, float]) -> None:
-    hold(shared_data, case, expected)
+def test_the_bound_is_the_known_one(trace_of: TraceOf, case: Case, expected: tuple[float, float]) -> None:
+    hold(trace_of, case, expected)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("case", "expected"), LONG.items(), ids=str)
 def test_the_bound_is_the_known_one_at_more_loads_and_seeds(
-    shared_data: Path, case: Case, expected: tuple[float, float]
+    trace_of: TraceOf, case: Case, expected: tuple[float, float]
 ) -> None:
     # At 98 the known one is by 0.0002 that of one pod more; all others are of either.
-    hold(shared_data, case, expected, more_pods=1)
+    hold(trace_of, case, expected, more_pods=1)

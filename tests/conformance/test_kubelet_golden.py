@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -27,14 +27,8 @@ PUBLIC = (
 
 
 @pytest.fixture(scope="module")
-def runner() -> ModuleType:
-    """`kubelet.py`, which is a program and no module of a package."""
-    spec = importlib.util.spec_from_file_location("kubelet_conformance", Path(__file__).with_name("kubelet.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def runner(program: Callable[[str], ModuleType]) -> ModuleType:
+    return program("kubelet")
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -11,42 +11,30 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def runner() -> ModuleType:
-    """`openb.py`, which is a program and no module of a package."""
-    spec = importlib.util.spec_from_file_location("openb_conformance", Path(__file__).with_name("openb.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def data(shared_data: Path) -> Path:
-    folder = shared_data / "openb"
-    if not folder.is_dir():
-        pytest.skip(f"shared data is absent: no folder {folder}")
-    return folder
+def runner(program: Callable[[str], ModuleType]) -> ModuleType:
+    return program("openb")
 
 
 @pytest.mark.parametrize("policy", ["bestfit", "fgd", "pwr", "pwr+fgd:100"])
-def test_every_arrival_is_as_it_was_written_down(policy: str, runner: ModuleType, data: Path) -> None:
-    different = runner.steps_that_differ(data, policy)
+def test_every_arrival_is_as_it_was_written_down(policy: str, runner: ModuleType, openb_data: Path) -> None:
+    different = runner.steps_that_differ(openb_data, policy)
     shown = "\n".join(different[: runner.SHOWN])
     assert not different, f"{len(different)} arrivals differ:\n{shown}"
 
 
-def test_allocations_at_the_end_are_those_that_are_published_for_each_seed(runner: ModuleType, data: Path) -> None:
+def test_allocations_at_the_end_are_those_that_are_published_for_each_seed(
+    runner: ModuleType, openb_data: Path
+) -> None:
     wanted = [("default", policy, seed) for policy in ("bestfit", "fgd") for seed in range(42, 47)]
-    runs = runner.made(data, [*wanted, ("default", "dotprod", 42)], jobs=1)
+    runs = runner.made(openb_data, [*wanted, ("default", "dotprod", 42)], jobs=1)
     findings = list(runner.final_allocations(runs, runner.published_figures()))
     assert len(findings) == 10 + 5
     assert [str(finding) for finding in findings if not finding.agrees] == []
 
 
-def test_watts_saved_where_pods_name_models_are_those_that_are_published(runner: ModuleType, data: Path) -> None:
+def test_watts_saved_where_pods_name_models_are_those_that_are_published(runner: ModuleType, openb_data: Path) -> None:
     """Models that are named twice, and the order of equally frequent kinds, show here and nowhere else."""
-    runs = runner.made(data, [("gpuspec33", "fgd", seed) for seed in runner.POWER_SEEDS], jobs=1)
+    runs = runner.made(openb_data, [("gpuspec33", "fgd", seed) for seed in runner.POWER_SEEDS], jobs=1)
     published = runner.published_figures()
     for figures in (published["power_saving_percent"], published["allocated_of_arrived"]):
         figures["gpuspec33"] = {"fgd": figures["gpuspec33"]["fgd"]}
@@ -55,11 +43,11 @@ def test_watts_saved_where_pods_name_models_are_those_that_are_published(runner:
     assert [str(finding) for finding in findings if not finding.agrees] == []
 
 
-def test_a_step_that_differs_is_told(runner: ModuleType, data: Path) -> None:
-    trace = runner.trace_of(data, "default", 42)
+def test_a_step_that_differs_is_told(runner: ModuleType, openb_data: Path) -> None:
+    trace = runner.trace_of(openb_data, "default", 42)
     trace = trace._replace(arrivals=trace.arrivals[:50], names=trace.names[:50])
     record = runner.play(trace, "bestfit", 42)
-    steps = runner.rows_of(data / "steps_default_BestFit_s42.csv.gz")[:50]
+    steps = runner.rows_of(openb_data / "steps_default_BestFit_s42.csv.gz")[:50]
     assert list(runner.different_steps(trace, record, steps)) == []
     steps[7]["frag_milli"] = str(float(steps[7]["frag_milli"]) + 0.02)
     steps[9]["node"] = "elsewhere"

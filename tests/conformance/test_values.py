@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -16,40 +16,28 @@ SEED = 42
 
 
 @pytest.fixture(scope="module")
-def runner() -> ModuleType:
-    """`openb.py`, which is a program and no module of a package."""
-    spec = importlib.util.spec_from_file_location("openb_conformance", Path(__file__).with_name("openb.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def runner(program: Callable[[str], ModuleType]) -> ModuleType:
+    return program("openb")
 
 
-@pytest.fixture(scope="module")
-def data(shared_data: Path) -> Path:
-    folder = shared_data / "openb"
-    if not folder.is_dir():
-        pytest.skip(f"shared data is absent: no folder {folder}")
-    return folder
-
-
-def played(runner: ModuleType, data: Path, name: str, *, informed: bool = True) -> RunResult:
-    trace = runner.trace_of(data, name, SEED)
+def played(runner: ModuleType, openb_data: Path, name: str, *, informed: bool = True) -> RunResult:
+    trace = runner.trace_of(openb_data, name, SEED)
     record = replay(trace, load_card_policy("values"), seed=SEED, informed=informed)
     return result(trace, record, "values", SEED, informed=informed)
 
 
 @pytest.mark.parametrize(("name", "at_100", "at_130"), [("default", 96.2, 96.3), ("multigpu50", 97.7, 97.8)])
 def test_so_much_of_all_cards_is_given_out(
-    name: str, at_100: float, at_130: float, runner: ModuleType, data: Path
+    name: str, at_100: float, at_130: float, runner: ModuleType, openb_data: Path
 ) -> None:
-    found = played(runner, data, name).allocation_percent
+    found = played(runner, openb_data, name).allocation_percent
     assert found["100"] >= at_100
     assert found["130"] >= at_130
 
 
-def test_little_is_lost_where_the_mix_is_not_known_beforehand(runner: ModuleType, data: Path) -> None:
-    informed, learnt = (played(runner, data, "default", informed=known).allocation_percent for known in (True, False))
+def test_little_is_lost_where_the_mix_is_not_known_beforehand(runner: ModuleType, openb_data: Path) -> None:
+    informed, learnt = (
+        played(runner, openb_data, "default", informed=known).allocation_percent for known in (True, False)
+    )
     for load in ("100", "130"):
         assert learnt[load] >= informed[load] - 0.3

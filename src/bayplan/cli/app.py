@@ -81,6 +81,18 @@ def _drawing(command: F) -> F:
     return command
 
 
+def _nodes(command: F) -> F:
+    """The options that name nodes with cards."""
+    for option in (
+        click.option(
+            "--cluster", "-c", type=FILE, metavar="FILE", help="Nodes: a cluster file, or `kubectl get nodes -o yaml`."
+        ),
+        click.option("--nodes", type=FILE, metavar="FILE", help="Nodes: a table, plain or gz."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.group(cls=_Bayplan, context_settings=CONTEXT)
 @click.version_option(__version__, message="bayplan %(version)s")
 def bayplan() -> None:
@@ -219,10 +231,7 @@ def explain(what: tuple[str, ...]) -> int:
 
 @bayplan.command()
 @click.argument("trace", type=FILE, required=False)
-@click.option("--nodes", type=FILE, metavar="FILE", help="Nodes: a table, plain or gz.")
-@click.option(
-    "--cluster", "-c", type=FILE, metavar="FILE", help="Nodes: a cluster file, or `kubectl get nodes -o yaml`."
-)
+@_nodes
 @click.option(
     "--node-order", type=FILE, metavar="FILE", help="Ranks of the nodes, by which ties are broken (rank,name)."
 )
@@ -350,10 +359,7 @@ def partitions(
 
 @bayplan.command()
 @click.argument("pods", type=FILE, nargs=-1, required=True, metavar="PODS...")
-@click.option("--nodes", type=FILE, metavar="FILE", help="Nodes: a table, plain or gz.")
-@click.option(
-    "--cluster", "-c", type=FILE, metavar="FILE", help="Nodes: a cluster file, or `kubectl get nodes -o yaml`."
-)
+@_nodes
 @click.option("--machine", "-m", metavar="SOURCE", shell_complete=_presets, help="One machine: its NUMA nodes instead.")
 @click.option("--kubelet-config", "-k", type=FILE, metavar="FILE", help="A KubeletConfiguration for the machine.")
 @click.option(

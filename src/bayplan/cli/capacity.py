@@ -103,6 +103,7 @@ def what_if(
 ) -> Callable[[str, Look], str]:
     """Make all runs before and after the change. Gives what writes them: as `table` or `json`."""
     from bayplan.report.capacity_text import what_if_text
+    from bayplan.report.json_text import json_text
     from bayplan.simulate.capacity import WhatIf, on_changed
     from bayplan.simulate.summary import summary
 
@@ -111,7 +112,7 @@ def what_if(
     if wanted.bound:
         before, after = with_bounds(before, trace_of), with_bounds(after, changed)
     found = WhatIf(what_if=tuple(wanted.what_if), before=summary(before), after=summary(after))
-    return lambda output, look: _json(found) if output == "json" else what_if_text(found, *_drawn(look))
+    return lambda output, look: json_text(found) if output == "json" else what_if_text(found, *_drawn(look))
 
 
 def size(
@@ -123,13 +124,14 @@ def size(
 ) -> Callable[[str, Look], str]:
     """Find the smallest fleet for each policy. Gives what writes it: as `table` or `json`."""
     from bayplan.report.capacity_text import sizing_text
+    from bayplan.report.json_text import json_text
     from bayplan.simulate.capacity import Sized, on_changed, parse_percent, smallest
     from bayplan.simulate.what_if import changed
 
     percent = parse_percent(wanted.size_for or "")
     sized = Sized(changed(nodes, wanted.what_if), wanted.kind, alone=wanted.alone)
     found = smallest(replayed, on_changed(trace_of, wanted.what_if), seeds, sized, percent)
-    return lambda output, look: _json(found) if output == "json" else sizing_text(found, *_drawn(look))
+    return lambda output, look: json_text(found) if output == "json" else sizing_text(found, *_drawn(look))
 
 
 def record_folder(folder: str, part: str) -> str:
@@ -139,9 +141,3 @@ def record_folder(folder: str, part: str) -> str:
 
 def _drawn(look: Look) -> tuple[int, bool, bool]:
     return look.width, look.color, look.unicode
-
-
-def _json(found: object) -> str:
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n"

@@ -70,7 +70,7 @@ def place(inputs: Inputs, output: str, look: Look) -> int:
             fleet.take(answer)
         answers.append((asked.name, answer))
     made = partitions.placed(fleet, answers)
-    _write(output, made, lambda: partitions.draw_placed(fleet, answers, look))
+    _write(output, made, lambda: partitions.draw_placed(fleet, answers, look.width, color=look.color))
     return REFUSED if any(isinstance(answer, Refusal) for _, answer in answers) else OK
 
 
@@ -131,8 +131,8 @@ def _mix(text: str) -> dict[str, int]:
 
 def _write(output: str, value: Any, draw: Any) -> None:
     if output == "json":
-        import msgspec
+        from bayplan.report.json_text import json_text
 
-        write_document(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+        write_document(json_text(value))
     else:
         sys.stdout.write(draw())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from bayplan.cli import OK, REFUSED
+from bayplan.cli.card_nodes import card_nodes, open_offering
 from bayplan.cli.terminal import Look, write_document
 from bayplan.errors import InputError
 
@@ -100,7 +102,7 @@ def _on_cluster(inputs: Inputs, output: str, look: Look) -> int:
     if output == "json":
         write_document(report.json(advice, running.nodes))
     else:
-        sys.stdout.write(report.draw(advice, running.nodes, look, unit="usable" if inputs.goal == "usable" else "idle"))
+        sys.stdout.write(report.draw(advice, running.nodes, look.width, color=look.color, unit=inputs.goal))
     return OK if inputs.wanted is None or advice.room is not None else REFUSED
 
 
@@ -134,24 +136,16 @@ def _running(inputs: Inputs) -> _Running:
 
 
 def _nodes(inputs: Inputs) -> tuple[Sequence[CardNode], Sequence[Standing]]:
-    from bayplan.fleet.cards.dialects import card_node
+    from bayplan.fleet.cards.dialects import KNOWN
     from bayplan.fleet.cluster_file import NodeSpec
     from bayplan.simulate.sources import open_nodes
 
     if inputs.nodes is not None:
         table = open_nodes(inputs.nodes)
         return table, [NodeSpec(name=node.name, machine="") for node in table]
-    from bayplan.cli.assemble import Assembly
-
     path = inputs.cluster or ""
-    assembly = Assembly("kubelet", None)
-    offering = assembly.offering(path)
-    for note in assembly.notes:
-        _tell(inputs, str(note))
-    try:
-        return [card_node(node) for node in offering], offering
-    except InputError as error:
-        raise error.within(source=path) from error
+    offering = open_offering(path, partial(_tell, inputs))
+    return card_nodes(offering, path, KNOWN), offering
 
 
 def _is_table(path: str) -> bool:
@@ -222,7 +216,7 @@ def _on_machine(inputs: Inputs, output: str, look: Look) -> int:
     if output == "json":
         write_document(report.zones_json(advice, names))
     else:
-        sys.stdout.write(report.draw_zones(advice, names, hub.machine, look, inputs.moves))
+        sys.stdout.write(report.draw_zones(advice, names, hub.machine, inputs.moves, look.width, color=look.color))
     return OK if advice.found else REFUSED
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from bayplan.cli import OK, capacity
+from bayplan.cli.card_nodes import card_nodes, open_offering
 from bayplan.cli.terminal import Look, write_bytes, write_document
 from bayplan.errors import InputError
 
@@ -141,20 +142,11 @@ def _nodes(inputs: Inputs, dialect: CardDialect, tell: Callable[[str], None]) ->
 
 
 def _cluster_nodes(path: str, dialect: CardDialect, tell: Callable[[str], None]) -> tuple[CardNode, ...]:
-    from bayplan.cli.assemble import Assembly
-    from bayplan.fleet.cards.dialects import card_node
-
-    assembly = Assembly("kubelet", None)
-    offering = assembly.offering(path)
-    for note in assembly.notes:
-        tell(str(note))
+    offering = open_offering(path, tell)
     closed = sum(1 for node in offering if node.unschedulable)
     if closed:
         tell(f"{closed} nodes that are unschedulable are left out")
-    try:
-        return tuple(card_node(node, dialect) for node in offering if not node.unschedulable)
-    except InputError as error:
-        raise error.within(source=path) from error
+    return card_nodes((node for node in offering if not node.unschedulable), path, dialect)
 
 
 def _is_preset(name: str) -> bool:

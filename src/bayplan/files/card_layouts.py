@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from functools import cache
-from importlib import resources
 
 from bayplan.errors import InputError
 from bayplan.files.documents import open_documents
+from bayplan.files.packaged import packaged_bytes, packaged_names, unknown_name
 from bayplan.fleet.cards.partitions.document import read_layouts
 from bayplan.fleet.cards.partitions.layout import Layout
 from bayplan.workload.documents import read_documents
 
-_SUFFIX = ".yaml"
+_WHERE = ("bayplan.fleet.cards.partitions", "layouts")
 
 
 @cache
 def layout_names() -> tuple[str, ...]:
     """The names of those that come with Bayplan, sorted."""
-    folder = resources.files("bayplan.fleet.cards.partitions") / "layouts"
-    return tuple(sorted(f.name.removesuffix(_SUFFIX) for f in folder.iterdir() if f.name.endswith(_SUFFIX)))
+    return packaged_names(*_WHERE)
 
 
 def open_layout(named: str) -> Layout:
     """A layout by its name, or of a file that holds one. Raises `InputError` naming the closest others."""
     if named in layout_names():
-        file = resources.files("bayplan.fleet.cards.partitions") / "layouts" / f"{named}{_SUFFIX}"
-        return read_layouts(read_documents(file.read_bytes(), named))[0]
+        return read_layouts(read_documents(packaged_bytes(*_WHERE, named), named))[0]
     if not os.path.lexists(named):
-        near = difflib.get_close_matches(named, layout_names(), n=3, cutoff=0.4) or layout_names()
-        raise InputError("no such card, and no such file", value=named, expected=" or ".join(near))
+        raise unknown_name("no such card, and no such file", named, layout_names())
     layouts = read_layouts(open_documents([named]))
     if len(layouts) > 1:
         raise InputError("several layouts", source=named, value=len(layouts), expected="one")

@@ -16,6 +16,7 @@ from bayplan.fleet.plan import Placement, Plan, PlannedNode
 from bayplan.idset import CpuSet, encode_idset
 from bayplan.machine import Machine
 from bayplan.machine.document import API_VERSION, Limits, convert, parse, take_header
+from bayplan.report.json_text import indented
 from bayplan.resources.decision import Notice
 
 # A plan of 100,000 pods stays below these; what is larger is no plan.
@@ -139,7 +140,7 @@ def _json(document: PlanDocument | dict[str, Any]) -> str:
         encoded = msgspec.json.encode(document, enc_hook=encode_idset)
     except UnicodeEncodeError:
         encoded = msgspec.json.encode(_encodable(_builtins(document)))
-    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+    return indented(encoded)
 
 
 def _yaml(document: PlanDocument | dict[str, Any]) -> str:

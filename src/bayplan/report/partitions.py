@@ -7,26 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from string import ascii_uppercase
-from typing import Any, Protocol
+from typing import Any
 
 from bayplan.fleet.cards.partitions.fleet import Instance, PartitionFleet, Placement
 from bayplan.fleet.cards.partitions.layout import EMPTY, Layout
 from bayplan.fleet.cards.partitions.worth import Worth
-from bayplan.report.canvas import Line, paint
+from bayplan.report.canvas import paint
 from bayplan.report.plain import plain
-from bayplan.report.table import Cell, table
+from bayplan.report.table import texts
 from bayplan.resources.decision import Refusal
 
 Answers = Sequence[tuple[str, Placement | Refusal]]
-
-
-class Look(Protocol):
-    """How to draw: see `bayplan.cli.terminal.Look`."""
-
-    @property
-    def color(self) -> bool: ...  # noqa: D102
-    @property
-    def width(self) -> int: ...  # noqa: D102
 
 
 def known(layouts: Sequence[Layout]) -> list[dict[str, Any]]:
@@ -102,7 +93,7 @@ def placed(fleet: PartitionFleet, answers: Answers) -> dict[str, Any]:
     return {"placements": placements, "nodes": nodes, **_whole(fleet)}
 
 
-def draw_placed(fleet: PartitionFleet, answers: Answers, look: Look) -> str:
+def draw_placed(fleet: PartitionFleet, answers: Answers, width: int, *, color: bool) -> str:
     """Two tables: who went where, and the cards."""
     rows = []
     for name, answer in answers:
@@ -111,7 +102,7 @@ def draw_placed(fleet: PartitionFleet, answers: Answers, look: Look) -> str:
             continue
         where = fleet.sites[answer.node].name
         rows += [[plain(name), where, str(each.card), f"{each.profile}:{each.start}"] for each in answer.instances]
-    text = _table(["pod", "node", "card", "profile:position"], rows, look.width, look.color) + "\n"
+    text = _table(["pod", "node", "card", "profile:position"], rows, width, color) + "\n"
     rows = []
     for node, site in enumerate(fleet.sites):
         for card in range(site.cards):
@@ -122,9 +113,7 @@ def draw_placed(fleet: PartitionFleet, answers: Answers, look: Look) -> str:
             )
     whole = _whole(fleet)
     rows.append(["all", "", "", *_left(whole["free_compute"], whole["free_memory"], whole["largest_fit"])])
-    return text + _table(
-        ["node", "card", "memory", "free compute", "free memory", "largest fit"], rows, look.width, look.color
-    )
+    return text + _table(["node", "card", "memory", "free compute", "free memory", "largest fit"], rows, width, color)
 
 
 def _left(compute: int, memory: int, largest: str) -> list[str]:
@@ -165,6 +154,4 @@ def _whole(fleet: PartitionFleet) -> dict[str, Any]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, color: bool) -> str:
-    cells: list[list[Cell]] = [[(text, "") for text in row] for row in rows]
-    lines: list[Line] = [line for row in table(heads, cells, width) for line in row]
-    return paint(lines, color=color)
+    return paint(texts(heads, rows, width), color=color)

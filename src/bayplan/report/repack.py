@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
-
-import msgspec
+from typing import Any
 
 from bayplan.fleet.cards.model import CardNode, Spot
 from bayplan.fleet.cards.repack.model import COST_UNIT, Advice
 from bayplan.hub.room import ZoneAdvice
 from bayplan.idset import CpuSet, NodeSet
 from bayplan.machine import Machine
-from bayplan.report.canvas import Line, paint
+from bayplan.report.canvas import paint
+from bayplan.report.json_text import json_text
 from bayplan.report.plain import plain
-from bayplan.report.table import Cell, table
+from bayplan.report.table import texts
 from bayplan.report.words import plural
 from bayplan.resources.decision import Grant
-
-
-class Look(Protocol):
-    """How to draw: see `bayplan.cli.terminal.Look`."""
-
-    @property
-    def color(self) -> bool: ...  # noqa: D102
-    @property
-    def width(self) -> int: ...  # noqa: D102
 
 
 def json(advice: Advice, nodes: Sequence[CardNode]) -> str:
@@ -41,7 +31,7 @@ def json(advice: Advice, nodes: Sequence[CardNode]) -> str:
         }
         for move in advice.moves
     ]
-    return _document(
+    return json_text(
         {
             "moves": moves,
             "before_cards": _rounded(advice.before),
@@ -54,7 +44,7 @@ def json(advice: Advice, nodes: Sequence[CardNode]) -> str:
     )
 
 
-def draw(advice: Advice, nodes: Sequence[CardNode], look: Look, *, unit: str) -> str:
+def draw(advice: Advice, nodes: Sequence[CardNode], width: int, *, color: bool, unit: str) -> str:
     """A table of the moves in their order, what they come to, and why there are no more."""
     text = ""
     if advice.moves:
@@ -70,7 +60,8 @@ def draw(advice: Advice, nodes: Sequence[CardNode], look: Look, *, unit: str) ->
             ]
             for number, move in enumerate(advice.moves, 1)
         ]
-        text = _table(["", "pod", "from", "to", "cost", "gain", f"{unit} cards"], rows, look) + "\n"
+        heads = ["", "pod", "from", "to", "cost", "gain", f"{unit} cards"]
+        text = paint(texts(heads, rows, width), color=color) + "\n"
     count = plural(len(advice.moves), "move")
     change = f"{_rounded(advice.before):.2f} to {_rounded(advice.after):.2f} {unit} cards"
     text += f"{count}, cost {advice.cost / COST_UNIT:g}: {change}; {advice.reason}\n"
@@ -93,7 +84,7 @@ def zones_json(advice: ZoneAdvice, names: Mapping[str, str]) -> str:
         }
         for restart in advice.restarts
     ]
-    return _document(
+    return json_text(
         {
             "found": advice.found,
             "evict": restarts,
@@ -106,7 +97,9 @@ def zones_json(advice: ZoneAdvice, names: Mapping[str, str]) -> str:
     )
 
 
-def draw_zones(advice: ZoneAdvice, names: Mapping[str, str], machine: Machine, look: Look, moves: int) -> str:
+def draw_zones(
+    advice: ZoneAdvice, names: Mapping[str, str], machine: Machine, moves: int, width: int, *, color: bool
+) -> str:
     """What to evict, in which order to admit, and where each container is then."""
     refusal = advice.decision.refusal
     if refusal is not None:
@@ -125,7 +118,7 @@ def draw_zones(advice: ZoneAdvice, names: Mapping[str, str], machine: Machine, l
         for was, now in zip(restart.before, restart.after, strict=True)
     ]
     rows += [["(new)", plain(each.container), "", _zones(each, machine), ""] for each in advice.decision.grants]
-    text = _table(["pod", "container", "now", "then", "cost"], rows, look) + "\n"
+    text = paint(texts(["pod", "container", "now", "then", "cost"], rows, width), color=color) + "\n"
     if not advice.restarts:
         return text + "The pod is admitted without any restart.\n"
     evicted = ", ".join(plain(restart.pod) for restart in advice.restarts)
@@ -167,13 +160,3 @@ def _where(spot: Spot, nodes: Sequence[CardNode]) -> str:
 def _rounded(cards: float) -> float:
     """Without the last bits, and without a minus before zero."""
     return round(cards, 6) + 0.0
-
-
-def _document(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], look: Look) -> str:
-    cells: list[list[Cell]] = [[(text, "") for text in row] for row in rows]
-    lines: list[Line] = [line for row in table(heads, cells, look.width) for line in row]
-    return paint(lines, color=look.color)

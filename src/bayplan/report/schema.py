@@ -18,6 +18,7 @@ from msgspec import inspect as types
 
 from bayplan.idset import IdSet
 from bayplan.report.document import MachineDocument, PlanDocument
+from bayplan.report.json_text import json_text
 
 Kind = Literal["Plan", "Machine"]
 KINDS: tuple[Kind, ...] = ("Plan", "Machine")
@@ -46,7 +47,7 @@ def schema(kind: Kind = "Plan") -> dict[str, Any]:
 
 def schema_text(kind: Kind) -> str:
     """The file's text."""
-    return msgspec.json.format(msgspec.json.encode(schema(kind)), indent=2).decode() + "\n"
+    return json_text(schema(kind))
 
 
 def main(folder: str) -> None:

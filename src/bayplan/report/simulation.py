@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
+from bayplan.report.json_text import json_text
 from bayplan.simulate.result import RunResult
 from bayplan.simulate.summary import CURVES, summary
 
@@ -15,8 +14,7 @@ BOUNDS = ("bound_percent", "bound_percent_all_cpu_only")
 
 def as_json(runs: Sequence[RunResult]) -> str:
     """One run as an object; of several, an object with `runs` and the `mean` of each policy."""
-    document = runs[0] if len(runs) == 1 else summary(runs)
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return json_text(runs[0] if len(runs) == 1 else summary(runs))
 
 
 def load_columns(runs: Sequence[RunResult]) -> dict[str, list[Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from bayplan.report.canvas import Line, paint
 from bayplan.report.plain import plain
-from bayplan.report.table import Cell, table
+from bayplan.report.table import texts
 from bayplan.report.words import plural
 from bayplan.simulate.result import RunResult
 from bayplan.simulate.summary import Mean, summary
@@ -120,8 +120,5 @@ def titled(
     title: str, heads: Sequence[str], names: Sequence[str], rows: Sequence[Sequence[str]], width: int
 ) -> list[Line]:
     """A table with its title above and a space below; a row begins with its name."""
-    cells: list[list[Cell]] = [
-        [(name, ""), *((text, "") for text in row)] for name, row in zip(names, rows, strict=True)
-    ]
-    lines = [line for row in table(heads, cells, width) for line in row]
+    lines = texts(heads, [[name, *row] for name, row in zip(names, rows, strict=True)], width)
     return [((title, "bold"),), *lines, ()]

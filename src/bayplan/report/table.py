@@ -23,6 +23,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> l
     return [_row(cells, wide) for cells in [head, *([row[i] for i in used] for row in rows)]]
 
 
+def texts(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[Line]:
+    """The lines of a table whose cells have no style."""
+    cells: list[list[Cell]] = [[(text, "") for text in row] for row in rows]
+    return [line for row in table(heads, cells, width) for line in row]
+
+
 def natural_width(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> int:
     """Columns that the table would take with no cell wrapped."""
     used = [i for i in range(len(heads)) if any(row[i][0] for row in rows)]

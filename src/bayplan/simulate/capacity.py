@@ -19,7 +19,8 @@ from bayplan.errors import InputError
 from bayplan.fleet.cards.bound.fewest import fewest
 from bayplan.fleet.cards.model import CardNode
 from bayplan.simulate.ceiling import busiest, ceiling
-from bayplan.simulate.node_kinds import MOST_NODES, Shape, shape_of, shapes_named, with_numbers
+from bayplan.simulate.node_kinds import Shape, shape_of, shapes_named, with_numbers
+from bayplan.simulate.node_tables import MAX_NODES
 from bayplan.simulate.result import RunResult
 from bayplan.simulate.runs import TraceOf
 from bayplan.simulate.summary import Runs
@@ -158,7 +159,7 @@ def smallest(
     """
     least = max(_bound_nodes(trace_of(seed), sized, refused_percent) for seed in seeds)
     pods = max(len(trace_of(seed).arrivals) for seed in seeds)
-    span = (least if sized.other else max(least, 1), min(max(pods, least, 1), MOST_NODES - sized.other))
+    span = (least if sized.other else max(least, 1), min(max(pods, least, 1), MAX_NODES - sized.other))
     sizes = []
     for policy, make in replayed.items():
         replays = _Replays(make, trace_of, sized)

@@ -17,7 +17,7 @@ import numpy as np
 from bayplan.fleet.cards.bound.most import bound
 from bayplan.fleet.cards.model import WHOLE, CardRequest
 from bayplan.fleet.cards.state import Ints
-from bayplan.simulate.result import load_percent
+from bayplan.simulate.result import load_percent, mean_by_load
 from bayplan.simulate.trace import Trace
 
 _SLACK = 1e-9
@@ -99,9 +99,7 @@ def _mean_asked(trace: Trace) -> dict[str, float]:
     if trace.arrives_s is not None or not capacity:
         return {}
     asked = np.cumsum(_milli(trace)[trace.arrivals])
-    loads, where, often = np.unique(load_percent(asked, capacity), return_inverse=True, return_counts=True)
-    means = np.bincount(where, weights=100 * asked / capacity, minlength=len(loads)) / often
-    return {str(load): mean for load, mean in zip(loads.tolist(), means.tolist(), strict=True)}
+    return mean_by_load(load_percent(asked, capacity), 100 * asked / capacity)
 
 
 def _percent(

@@ -14,8 +14,8 @@ from bayplan.files.tables import PRESET
 from bayplan.fleet.cards.machine_nodes import machine_node
 from bayplan.fleet.cards.model import CardNode
 from bayplan.quantity import format_bytes, format_cpu, parse_count, parse_cpu_milli
+from bayplan.simulate.node_tables import MAX_NODES
 
-MOST_NODES = 200_000
 _CARDS = re.compile(r"(\d{1,4})x(.*)", re.DOTALL | re.ASCII)
 _CPU = "cpu"
 _FORM = "a model of the fleet, a preset (`bayplan machine presets`), or like 8xA100,96cpu,1Ti"
@@ -80,8 +80,8 @@ def with_numbers(nodes: Sequence[CardNode], wanted: Mapping[Shape, int]) -> tupl
     gone: set[str] = set()
     new: list[CardNode] = []
     names = {node.name for node in nodes}
-    if sum(wanted.values()) > MOST_NODES:
-        raise InputError("too many nodes", value=sum(wanted.values()), expected=f"at most {MOST_NODES}")
+    if sum(wanted.values()) > MAX_NODES:
+        raise InputError("too many nodes", value=sum(wanted.values()), expected=f"at most {MAX_NODES}")
     for shape, number in wanted.items():
         there = members.get(shape, [])
         if number < len(there):

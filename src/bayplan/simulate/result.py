@@ -136,11 +136,16 @@ def _two(part: Floats, whole: Ints) -> Floats:
     return np.round(percent, 2)
 
 
-def _by_load(loads: Ints, values: Floats) -> dict[str, float]:
-    """Load -> mean over its arrivals."""
+def mean_by_load(loads: Ints, values: Floats) -> dict[str, float]:
+    """Load -> mean of the values of its arrivals, not rounded."""
     bins, where, often = np.unique(loads, return_inverse=True, return_counts=True)
     means = np.bincount(where, weights=values, minlength=len(bins)) / often
-    return {str(load): round(float(mean), 4) for load, mean in zip(bins.tolist(), means, strict=True)}
+    return dict(zip(map(str, bins.tolist()), means.tolist(), strict=True))
+
+
+def _by_load(loads: Ints, values: Floats) -> dict[str, float]:
+    """Load -> mean over its arrivals."""
+    return {load: round(mean, 4) for load, mean in mean_by_load(loads, values).items()}
 
 
 def _percent(part: float, whole: int) -> float:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from bayplan.errors import InputError
 from bayplan.fleet.cards.model import CardNode
-from bayplan.simulate.node_kinds import MOST_NODES, shape_of, shapes_named, with_numbers
+from bayplan.simulate.node_kinds import shape_of, shapes_named, with_numbers
+from bayplan.simulate.node_tables import MAX_NODES
 
 _FORM = "'add 20 x KIND', 'remove 10 x KIND' or 'drain NODE'"
 _CHANGE = re.compile(r"\s*(add|remove)\s+(\d{1,6})\s*[x×*]\s*(\S.*?)\s*", re.ASCII | re.DOTALL)
@@ -43,8 +44,8 @@ def _after(nodes: tuple[CardNode, ...], change: str) -> tuple[CardNode, ...]:
     if found is None:
         raise InputError("no such change", expected=_FORM)
     what, number, kind = found[1], int(found[2]), found[3]
-    if not 0 < number <= MOST_NODES:
-        raise InputError("not a number of nodes", value=number, expected=f"1 to {MOST_NODES}")
+    if not 0 < number <= MAX_NODES:
+        raise InputError("not a number of nodes", value=number, expected=f"1 to {MAX_NODES}")
     return _added(nodes, number, kind) if what == "add" else _removed(nodes, number, kind)
 
 

@@ -50,11 +50,8 @@ def test_models_have_to_be_sorted() -> None:
         CardRequest(cpu_milli=1, memory_bytes=1, cards=1, milli=500, models=("T4", "G2"))
 
 
-def test_what_is_typical_of_the_openb_trace_is_what_is_published(shared_data: Path) -> None:
-    folder = shared_data / "openb"
-    if not folder.is_dir():
-        pytest.skip(f"shared data is absent: no folder {folder}")
-    with gzip.open(folder / "openb_pod_list_default.csv.gz", "rt", newline="") as lines:
+def test_what_is_typical_of_the_openb_trace_is_what_is_published(openb_data: Path) -> None:
+    with gzip.open(openb_data / "openb_pod_list_default.csv.gz", "rt", newline="") as lines:
         counts = counted(
             CardRequest(
                 cpu_milli=int(row["cpu_milli"]),
@@ -64,7 +61,7 @@ def test_what_is_typical_of_the_openb_trace_is_what_is_published(shared_data: Pa
             )
             for row in csv.DictReader(lines)
         )
-    with (folder / "typical_pods_default.csv").open(newline="") as lines:
+    with (openb_data / "typical_pods_default.csv").open(newline="") as lines:
         published = list(csv.DictReader(lines))
     found = typical(counts)
     assert [(str(kind.cpu_milli), str(kind.milli), str(kind.cards), str(counts[kind])) for kind, _ in found] == [

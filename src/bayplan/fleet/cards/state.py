@@ -162,5 +162,10 @@ def idle_cards(left: Ints, count: int) -> tuple[int, ...]:
     return tuple(np.flatnonzero(left == WHOLE)[:count].tolist())
 
 
+def likely_cards(left: Ints, request: CardRequest) -> tuple[int, ...]:
+    """Of one node with room, the cards that a request takes: the tightest one for a part, the lowest idle ones else."""
+    return (tightest_card(left, request.milli),) if request.is_shared else idle_cards(left, request.cards)
+
+
 def _column(values: Sequence[int]) -> Ints:
     return np.array(values, np.int64)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fleet.cards.values import written_out
 
 from bayplan.fleet.cards.mix import PodKind
 from bayplan.fleet.cards.values.kinds import STEPS, PricedKinds
 from bayplan.fleet.cards.values.leftovers import Leftovers, profits
 from bayplan.fleet.cards.values.whole_cards import WholeCards
-
-_spec = importlib.util.spec_from_file_location("written_out", Path(__file__).with_name("written_out.py"))
-assert _spec is not None
-assert _spec.loader is not None
-written_out = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(written_out)
 
 TAU = 0.02
 PRICES = np.array([0.0, 0.01, 0.05])

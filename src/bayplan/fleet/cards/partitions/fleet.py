@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from bayplan.errors import InputError
+from bayplan.fleet.cards.model import MOST_CARDS
 from bayplan.fleet.cards.partitions.layout import (
     EMPTY,
     Layout,
@@ -24,8 +25,6 @@ from bayplan.fleet.cards.partitions.layout import (
 )
 from bayplan.fleet.cards.partitions.worth import NOTHING_LOST, Loss, Worth
 from bayplan.resources.decision import Refusal
-
-MOST_CARDS = 256
 
 
 class Instance(msgspec.Struct, frozen=True, order=True):

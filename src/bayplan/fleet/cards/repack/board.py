@@ -52,7 +52,7 @@ class Board:
         self.at = [pod.spot for pod in pods]
         self.on_node: list[set[int]] = [set() for _ in range(len(fleet))]
         for i, pod in enumerate(self.pods):
-            _put(fleet, pod)
+            put(fleet, pod.name, pod.request, pod.spot)
             self.on_node[pod.spot.node].add(i)
         self.made: list[Done] = []
         self.clock = 0
@@ -81,6 +81,11 @@ class Board:
         self.fleet.take(done.source, request)
         self._note(done.pod, done.target, done.source)
 
+    def undo_to(self, count: int) -> None:
+        """Take the last moves back, until so many are made."""
+        while len(self.made) > count:
+            self.undo()
+
     def go_to(self, steps: Sequence[Step]) -> None:
         """Make the moves made exactly these."""
         same = 0
@@ -88,8 +93,7 @@ class Board:
             if self.made[same].target != steps[same].target:
                 break
             same += 1
-        while len(self.made) > same:
-            self.undo()
+        self.undo_to(same)
         for step in steps[same:]:
             self.move(step)
 
@@ -194,11 +198,12 @@ class Places:
         card_into[some] = card
 
 
-def _put(fleet: CardFleet, pod: RunningPod) -> None:
+def put(fleet: CardFleet, name: str, request: CardRequest, spot: Spot) -> None:
+    """Put a pod where it is said to run. Raises `InputError` where it does not fit beside those before it."""
     try:
-        fleet.take(pod.spot, pod.request)
+        fleet.take(spot, request)
     except (ValueError, IndexError) as error:
-        where = fleet.nodes[pod.spot.node].name
-        cards = f", cards {', '.join(map(str, pod.spot.cards))}" if pod.spot.cards else ""
+        where = fleet.nodes[spot.node].name
+        cards = f", cards {', '.join(map(str, spot.cards))}" if spot.cards else ""
         problem = f"does not fit where it is said to be, on {where}{cards}, beside those before it"
-        raise InputError(problem, place=f"pod {pod.name}", expected="no more than the node has") from error
+        raise InputError(problem, place=f"pod {name}", expected="no more than the node has") from error

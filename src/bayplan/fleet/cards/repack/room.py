@@ -18,7 +18,7 @@ from bayplan.fleet.cards.repack.board import Board, Places
 from bayplan.fleet.cards.repack.gauge import Gauge
 from bayplan.fleet.cards.repack.model import Advice, Step
 from bayplan.fleet.cards.repack.search import Limits, Plan, told_moves, worth
-from bayplan.fleet.cards.state import Bools, Ints, idle_cards, tightest_card
+from bayplan.fleet.cards.state import Bools, Ints, likely_cards
 
 SETS = 400
 """Sets of pods that are tried on one node."""
@@ -227,8 +227,7 @@ class _Room:
             board.move(Step(pod, spot))
             if self._place(request, node, rest, chain, busy):
                 return True
-            while len(board.made) > start:
-                board.undo()
+            board.undo_to(start)
         if options or not chain or start + len(pods) >= self._most_moves:
             return False
         elsewhere = board.groups[board.pods[pod].group].copy()
@@ -240,8 +239,7 @@ class _Room:
         board.move(Step(pod, _spot(board, board.pods[pod].request, found[1])))
         if self._place(request, node, rest, 0, busy):
             return True
-        while len(board.made) > start:
-            board.undo()
+        board.undo_to(start)
         return False
 
     def _own(self, pod: int, here: Spot) -> list[tuple[int, Spot]]:
@@ -253,10 +251,7 @@ class _Room:
 
 
 def _spot(board: Board, request: CardRequest, node: int) -> Spot:
-    left = board.fleet.left[node]
-    if request.is_shared:
-        return Spot(node, (tightest_card(left, request.milli),))
-    return Spot(node, idle_cards(left, request.cards))
+    return Spot(node, likely_cards(board.fleet.left[node], request))
 
 
 def _why_not(board: Board, request: CardRequest, allowed: Bools, limits: Limits) -> str:

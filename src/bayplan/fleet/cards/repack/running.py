@@ -21,8 +21,9 @@ import numpy as np
 from bayplan.errors import InputError
 from bayplan.fleet.cards.dialects import KNOWN, CardDialect, card_request
 from bayplan.fleet.cards.model import CardNode, CardRequest, Spot
+from bayplan.fleet.cards.repack.board import put
 from bayplan.fleet.cards.repack.model import COST_UNIT, RunningPod
-from bayplan.fleet.cards.state import Bools, CardFleet, idle_cards, tightest_card
+from bayplan.fleet.cards.state import Bools, CardFleet, likely_cards
 from bayplan.fleet.filters import Standing, Wishes, standing_objection, wishes_of
 from bayplan.workload.model import Pod
 from bayplan.workload.notes import Note
@@ -207,20 +208,15 @@ def _take(fleet: CardFleet, pod: Told) -> Spot:
         expected = f"{pod.request.cards}, as many as it asks for"
         raise InputError("another number of cards", place=f"pod {pod.name}", value=list(cards), expected=expected)
     spot = Spot(node, cards)
-    try:
-        fleet.take(spot, pod.request)
-    except (ValueError, IndexError) as error:
-        where = f"{pod.node}, cards {', '.join(map(str, cards))}" if cards else pod.node
-        problem = f"does not fit where it is said to be, on {where}, beside those before it"
-        raise InputError(problem, place=f"pod {pod.name}", expected="no more than the node has") from error
+    put(fleet, pod.name, pod.request, spot)
     return spot
 
 
 def _likely(fleet: CardFleet, node: int, request: CardRequest) -> tuple[int, ...]:
     left = fleet.left[node]
-    if request.is_shared:
-        return (tightest_card(left, request.milli),) if left.size else (0,)
-    found = idle_cards(left, request.cards)
+    if request.is_shared and not left.size:
+        return (0,)
+    found = likely_cards(left, request)
     if len(found) < request.cards:
         name, asked = fleet.nodes[node].name, request.cards
         raise InputError(

@@ -269,8 +269,7 @@ class _Beam:
             board.move(step)
             steps.append(step)
         gain = worth(board, self._gauge) - before
-        while len(board.made) > start:
-            board.undo()
+        board.undo_to(start)
         return (tuple(steps), gain) if len(steps) == len(pods) and gain > 0 else None
 
 

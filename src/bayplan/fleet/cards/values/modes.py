@@ -6,8 +6,6 @@ import msgspec
 
 from bayplan.errors import InputError
 
-_NAMES = ("admission", "learning", "power")
-
 
 class Modes(msgspec.Struct, frozen=True, kw_only=True):
     """All off by default.
@@ -24,8 +22,9 @@ class Modes(msgspec.Struct, frozen=True, kw_only=True):
 
 def modes(option: str) -> Modes:
     """From what follows the colon. Anything else, or one named twice, raises `InputError`."""
+    known = sorted(Modes.__struct_fields__)
     names = option.split(",") if option else []
     for name in names:
-        if name not in _NAMES or names.count(name) > 1:
-            raise InputError("no mode of the policy", place="values", value=option, expected=", ".join(_NAMES))
+        if name not in known or names.count(name) > 1:
+            raise InputError("no mode of the policy", place="values", value=option, expected=", ".join(known))
     return Modes(**dict.fromkeys(names, True))

@@ -87,10 +87,14 @@ class ValuesPolicy:
 
     def _start(self, counts: Mapping[PodKind, float]) -> None:
         """Find the prices for a mix from nothing."""
-        kinds = PricedKinds(counts, self._fleet.models)
-        self._prices = Prices(kinds, self._fleet, self._cpu_prices, self._constants)
-        self._renew(everything=True)
+        self._take_over(counts, {})
         self._step(self._constants.first_steps)
+
+    def _take_over(self, counts: Mapping[PodKind, float], known: Mapping[PodKind, float]) -> None:
+        """Price this mix from now on; `known` are prices that are kept."""
+        kinds = PricedKinds(counts, self._fleet.models)
+        self._prices = Prices(kinds, self._fleet, self._cpu_prices, self._constants, known)
+        self._renew(everything=True)
 
     def _step(self, times: int) -> None:
         for _ in range(times):
@@ -108,11 +112,8 @@ class ValuesPolicy:
             self._settled = True
             self._start(self._mix.counts())
             return
-        kinds = PricedKinds(self._mix.counts(), self._fleet.models)
-        known = {**self._entering, **self._prices.by_kind()}
-        self._prices = Prices(kinds, self._fleet, self._cpu_prices, self._constants, known)
+        self._take_over(self._mix.counts(), {**self._entering, **self._prices.by_kind()})
         self._entering.clear()
-        self._renew(everything=True)
 
     def _note_entry(self, request: CardRequest, loss: float) -> None:
         """A kind that is new starts at what it costs the fleet, or it would pull all cards to it at face value.

@@ -35,7 +35,7 @@ class Tables(NamedTuple):
 class Prices:
     """Prices of the `kinds` of one mix, by kind in GPUs (`of_kind`), and the `tables` that follow from them.
 
-    A kind starts at its face value, or at its price in `known`. `table_of_node` (N): the card table of each node.
+    A kind starts at its price in `known`, see `_from`. `table_of_node` (N): the card table of each node.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Prices:
         fleet: CardFleet,
         cpu_prices: Floats,
         constants: Constants,
-        known: Mapping[PodKind, float] | None = None,
+        known: Mapping[PodKind, float],
     ) -> None:
         self._constants = constants
         self._cpu_prices = cpu_prices
@@ -56,9 +56,7 @@ class Prices:
         share = kinds.share[kinds.single]
         self._weights: Floats = (1 - constants.stop) * share / max(float(share.sum()), 1e-300)
         self.table_of_node = kinds.table_of_model[fleet.model]
-        self.of_kind = kinds.gpus.copy()
-        if known:
-            self.of_kind = self._from(known)
+        self.of_kind = self._from(known)
         self.tables = self._tabled()
 
     def step(self, nodes: NodeValues, idle_gpus: float) -> None:
@@ -100,7 +98,10 @@ class Prices:
         return self._constants.rate * min(haste, self._constants.most_haste)
 
     def _from(self, known: Mapping[PodKind, float]) -> Floats:
-        """Prices of kinds; one that is new starts as far below its face value as those that name the same models."""
+        """Prices of kinds; one that is new starts as far below its face value as those that name the same models.
+
+        Where none of these is known, at its face value.
+        """
         kinds = self.kinds
         prices = np.array([known.get(kind, np.nan) for kind in kinds.kinds], np.float64)
         new = np.isnan(prices)
