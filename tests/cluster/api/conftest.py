@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import random
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -33,6 +34,22 @@ async def emulator() -> AsyncIterator[kmock.KubernetesEmulator]:
     """kmock's stateful emulation of the API."""
     async with kmock.KubernetesEmulator() as handler, kmock.Server(handler):
         yield handler
+
+
+@pytest.fixture
+def answer(emulator: kmock.KubernetesEmulator) -> Callable[..., None]:
+    """Scripts the emulation: `answer("post /path", (429, body, headers), ...)` for the next calls, one each."""
+
+    def script(what: str, *answers: tuple[Any, ...]) -> None:
+        left = iter(answers)
+
+        def next_answer() -> kmock.Response:
+            status, body, headers = (*next(left), None)[:3]
+            return kmock.Response(status=status, payload=body, headers=headers)
+
+        emulator[what] << next_answer
+
+    return script
 
 
 @pytest.fixture
@@ -69,6 +86,7 @@ class MadeServer:
         self._server: asyncio.Server | None = None
         self._port = 0
         self._open: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
 
     @property
     def url(self) -> str:
@@ -84,6 +102,10 @@ class MadeServer:
         self._server.close()
         self.break_connections()
         await self._server.wait_closed()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving)
+        self._serving.clear()
 
     def break_connections(self) -> None:
         for writer in self._open:
@@ -116,8 +138,11 @@ class MadeServer:
         self._history.append((self.version, change, item))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._serving.add(task)
         self._open.add(writer)
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
                 headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
@@ -211,6 +236,14 @@ async def server() -> AsyncIterator[MadeServer]:
     await made.start()
     yield made
     await made.stop()
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -32,7 +32,17 @@ from bayplan.errors import InputError
 _PLUGIN_API = "client.authentication.k8s.io"
 # A token is not used in its last seconds: the server's clock may be ahead.
 _EXPIRY_MARGIN_S = 10.0
-_BAD_CONFIG = (ConfigError, KeyError, TypeError, ValueError, OSError, yaml.YAMLError, msgspec.MsgspecError)
+# What lightkube lets through of a document that is no kubeconfig.
+_BAD_CONFIG = (
+    ConfigError,
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+    OSError,
+    yaml.YAMLError,
+    msgspec.MsgspecError,
+)
 
 
 def find_config(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> SingleConfig:
