@@ -43,9 +43,9 @@ def answer(emulator: kmock.KubernetesEmulator) -> Callable[..., None]:
     def script(what: str, *answers: tuple[Any, ...]) -> None:
         left = iter(answers)
 
-        def next_answer() -> kmock.Response:
+        def next_answer() -> Any:
             status, body, headers = (*next(left), None)[:3]
-            return kmock.Response(status=status, payload=body, headers=headers)
+            return kmock.Response(status=status, payload=body, headers=headers)  # type: ignore[attr-defined]
 
         emulator[what] << next_answer
 

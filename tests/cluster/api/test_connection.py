@@ -98,10 +98,12 @@ class Gate:
         self.good = "t1"
         self.seen: list[str] = []
 
-    def __call__(self, request: kmock.Request) -> kmock.Response:
+    def __call__(self, request: kmock.Request) -> dict[str, str]:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
         self.seen.append(token)
-        return kmock.Response(status=200 if token == self.good else 401, payload={"kind": "Status", "message": "who?"})
+        if token != self.good:
+            raise kmock.KubernetesError(status=401, reason="Unauthorized", message="who?")
+        return {"who": "you"}
 
 
 @pytest.fixture

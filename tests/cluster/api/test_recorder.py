@@ -34,8 +34,10 @@ def clock() -> Clock:
 @pytest.fixture
 def recorder_of(emulated: Api, clock: Clock) -> Callable[..., EventRecorder]:
     def make(**more: Any) -> EventRecorder:
-        names = {"controller": "bayplan.dev/extender", "instance": "extender-0"}
-        return EventRecorder(emulated, **names, rng=random.Random(1), now=clock, **more)
+        rng = random.Random(1)
+        return EventRecorder(
+            emulated, controller="bayplan.dev/extender", instance="extender-0", rng=rng, now=clock, **more
+        )
 
     return make
 
