@@ -14,6 +14,7 @@ from bayplan.cluster.api import (
     ConflictError,
     Eviction,
     ForbiddenError,
+    InvalidError,
     NotFoundError,
     ObjectRef,
     Outcome,
@@ -128,12 +129,15 @@ async def test_a_budget_is_an_answer(emulated: Api, answer: Any) -> None:
     details = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2"}], "retryAfterSeconds": 10}
     answer(f"post {PATH}/eviction", (429, {"kind": "Status", "message": "Cannot evict pod", "details": details}))
     said = await evict(emulated, POD)
-    assert said == Eviction(outcome=Outcome.BUDGET, message="Cannot evict pod", retry_after_s=10)
+    assert said == Eviction(outcome=Outcome.BUDGET, message="Cannot evict pod needs 2", retry_after_s=10)
 
 
 @pytest.mark.parametrize("found", [(404, {}), (200, pod(uid="u2"))], ids=["none", "another"])
-async def test_who_is_gone_need_not_be_evicted(found: tuple[Any, ...], emulated: Api, answer: Any) -> None:
-    answer(f"post {PATH}/eviction", (409, CONFLICT), (404, {"message": "pod not found"}))
+@pytest.mark.parametrize("refusal", [(409, CONFLICT), (504, {"message": "timed out"})])
+async def test_who_is_gone_need_not_be_evicted(
+    refusal: tuple[Any, ...], found: tuple[Any, ...], emulated: Api, answer: Any
+) -> None:
+    answer(f"post {PATH}/eviction", refusal, (404, {"message": "pod not found"}))
     answer(f"get {PATH}", found)
     assert (await evict(emulated, POD)).outcome is Outcome.GONE
     assert (await evict(emulated, POD)).outcome is Outcome.GONE
@@ -143,7 +147,7 @@ async def test_other_refusals_of_an_eviction_are_errors(emulated: Api, answer: A
     load = (429, {"message": "too many requests"}, {"Retry-After": "60"})
     two_budgets = (500, {"message": "This pod has more than one PodDisruptionBudget"})
     answer(f"post {PATH}/eviction", (403, {}), load, two_budgets, (409, CONFLICT))
-    answer(f"get {PATH}", (200, pod()))
+    answer(f"get {PATH}", (200, pod()), (200, pod()))
     for kind in (ForbiddenError, TooManyRequestsError, UnavailableError, ConflictError):
         with pytest.raises(kind):
             await evict(emulated, POD)
@@ -161,6 +165,19 @@ async def test_labels_are_set_and_taken_away_in_one_patch(emulated: Api, emulato
         {"metadata": {"labels": {"new": "3", "old": None, "never": None}}},
         {"metadata": {"annotations": {"why": "hot"}}},
     ]
+
+
+async def test_naming_another_uid_is_a_conflict(emulated: Api, answer: Any, emulator: Any) -> None:
+    emulator.resources["v1/nodes"] = {}
+    for name in "nm":
+        await emulated.post(NODES.path(), {"metadata": {"name": name}})
+    causes = [{"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}]
+    answer("patch /api/v1/nodes/n", (422, {"kind": "Status", "message": "invalid", "details": {"causes": causes}}))
+    answer("patch /api/v1/nodes/m", (422, {"kind": "Status", "message": "no label"}))
+    with pytest.raises(ConflictError, match="PATCH /api/v1/nodes/n: 409 Conflict: invalid"):
+        await patch_metadata(emulated, NODES, ObjectRef(name="n", uid="u"), labels={"a": "b"})
+    with pytest.raises(InvalidError, match="no label"):
+        await patch_metadata(emulated, NODES, ObjectRef(name="m", uid="u"), labels={"a": "b"})
 
 
 async def test_a_patch_may_insist_on_the_object(emulated: Api, answer: Any, emulator: Any) -> None:
