@@ -15,7 +15,7 @@ import pytest
 import trustme
 from aiohttp.test_utils import RawTestServer
 
-from bayplan.cluster.api import Api, UnauthorizedError, UnavailableError, find_config
+from bayplan.cluster.api import Api, Settings, UnauthorizedError, UnavailableError, find_config
 from bayplan.errors import InputError
 
 pytestmark = pytest.mark.anyio
@@ -173,6 +173,25 @@ async def test_a_plugin_that_fails_is_no_answer(status: str, problem: str, tmp_p
         with pytest.raises(UnavailableError, match=problem):
             await api.get("/x")
     assert len(emulator) == 0
+
+
+async def test_a_plugin_that_ends_badly_is_quoted(tmp_path: Path, emulator: Any) -> None:
+    user = plugin(tmp_path, "{}")
+    (tmp_path / "plugin").write_text("#!/bin/sh\necho 'please log in' >&2\nexit 3\n")
+    async with connected(kubeconfig(tmp_path / "config", str(emulator.servers[0].url), user)) as api:
+        with pytest.raises(UnavailableError, match="plugin ended with 3: please log in"):
+            await api.get("/x")
+
+
+async def test_a_plugin_that_hangs_is_killed(tmp_path: Path, emulator: Any, gate: Gate) -> None:
+    user = plugin(tmp_path, "{}")
+    (tmp_path / "plugin").write_text(f"#!/bin/sh\necho $$ > '{tmp_path}/pid'\nexec sleep 600\n")
+    path = kubeconfig(tmp_path / "config", str(emulator.servers[0].url), user)
+    async with Api.connect(find_config(path), Settings(call_s=0.5), trust_env=False) as api:
+        with pytest.raises(UnavailableError, match=r"no answer within 0\.5 s"):
+            await api.get("/x")
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+    assert gate.seen == []
 
 
 async def test_a_plugin_that_is_not_there_is_no_answer(tmp_path: Path, emulator: Any) -> None:
