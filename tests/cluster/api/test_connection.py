@@ -16,6 +16,7 @@ import trustme
 from aiohttp.test_utils import RawTestServer
 
 from bayplan.cluster.api import Api, Settings, UnauthorizedError, UnavailableError, find_config
+from bayplan.cluster.api.connection import open_clients
 from bayplan.errors import InputError
 
 pytestmark = pytest.mark.anyio
@@ -89,6 +90,29 @@ def test_certificates_that_are_not_there(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", **{"certificate-authority": "gone.crt"})
     with pytest.raises(InputError, match="context x cannot be used"):
         connected(path)
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_proxied"),
+    [
+        ({}, False),
+        ({"http_proxy": "http://127.0.0.1:9"}, True),
+        ({"http_proxy": "http://127.0.0.1:9", "no_proxy": "10.0.0.1"}, False),
+        ({"https_proxy": "http://127.0.0.1:9"}, False),
+    ],
+)
+async def test_where_a_proxy_is_watches_go_through_it_too(
+    environment: dict[str, str], is_proxied: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    clients = open_clients(find_config(kubeconfig(tmp_path / "config", "http://10.0.0.1:6443")))
+    assert (clients.streams is clients.calls) == is_proxied
+    for client in clients:
+        await client.aclose()
 
 
 class Gate:
