@@ -43,7 +43,7 @@ class PolicyState:
             name: frozenset(rule.condition.metric for rule, _ in watched) for name, watched in self.watched.items()
         }
         self._metrics[SCHEDULEONMETRIC] = frozenset(score.metric for score in policy.scheduleonmetric or ())
-        self.selected: set[str] | None = None if policy.node_selector is None else set()
+        self.selected: set[str] | None = set() if policy.node_selector else None
         self.ranking: Ranking = NO_RANKING
         self.verdict = Verdict(policies=(policy.key,))
         self._labels: PolicyLabels | None = None
@@ -61,8 +61,7 @@ class PolicyState:
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether it is for a node."""
-        requirements = self.policy.node_selector
-        return not requirements or node_meets(requirements, name, labels)
+        return node_meets(self.policy.node_selector or (), name, labels)
 
     def is_for(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Whether its selector takes a pod."""
