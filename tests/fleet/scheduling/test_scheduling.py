@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayplan.fleet.scheduling import Objections, Question, Scheduling
+from bayplan.fleet.scheduling.events import Event, NodeGone
 from bayplan.protocols.extender import Victims
 from bayplan.protocols.kubernetes import ObjectMeta, PodObject
 
@@ -36,6 +37,13 @@ class Said:
         self._held_up = held_up or {}
         self._concerned = concerned
         self.asked: list[tuple[str, ...]] = []
+        self.told: list[tuple[Event, float]] = []
+
+    def apply(self, event: Event, now: float) -> None:
+        self.told.append((event, now))
+
+    def wants(self, pod: PodObject) -> bool:
+        return self._concerned
 
     def concerns(self, question: Question) -> bool:
         return self._concerned
@@ -137,3 +145,14 @@ def test_an_explanation_has_the_reason_the_score_and_each_check_s_numbers(questi
     assert a.scores == {"cool": 10, "packed": 0}
     assert a.numbers == {"cool": ["cool of a at 7"], "packed": ["packed of a at 7"]}
     assert (b.refused_by, b.reason) == ("cool", "hot")
+
+
+def test_every_check_is_told_of_every_event_and_a_pod_matters_if_it_does_to_any(question: Question) -> None:
+    checks = [Said("cool"), Said("packed", concerned=False)]
+    scheduling = Scheduling([(check, 1) for check in checks])
+
+    scheduling.apply(NodeGone(name="a"), 3)
+
+    assert [check.told for check in checks] == [[(NodeGone(name="a"), 3)]] * 2
+    assert scheduling.wants(question.pod)
+    assert not Scheduling([(checks[1], 1)]).wants(question.pod)

@@ -7,10 +7,12 @@ async with Api.connect(find_config(), Settings(qps=50, burst=100)) as api:
         await reflector.synced.wait()
 """
 
+from bayplan.cluster.api.binding import bind
 from bayplan.cluster.api.client import Api, PatchKind, Settings
 from bayplan.cluster.api.connection import find_config
 from bayplan.cluster.api.decoding import Bookmark, Change, Page, Unreadable, WatchEvent
 from bayplan.cluster.api.errors import (
+    AlreadyBoundError,
     ApiError,
     BadRequestError,
     ConflictError,
@@ -22,7 +24,11 @@ from bayplan.cluster.api.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from bayplan.cluster.api.eviction import Eviction, Outcome, evict
+from bayplan.cluster.api.leadership import Leadership, LeaseTimes
 from bayplan.cluster.api.limiter import Limiter, Priority, TokenBucket
+from bayplan.cluster.api.patches import patch_metadata, patch_status
+from bayplan.cluster.api.recorder import EventCounters, EventRecorder
 from bayplan.cluster.api.reflector import Counters, Reflector, Store
 from bayplan.cluster.api.resource import EVENTS, LEASES, NODES, PODS, AnyObject, KubernetesObject, ObjectRef, Resource
 
@@ -31,6 +37,7 @@ __all__ = [
     "LEASES",
     "NODES",
     "PODS",
+    "AlreadyBoundError",
     "AnyObject",
     "Api",
     "ApiError",
@@ -39,13 +46,19 @@ __all__ = [
     "Change",
     "ConflictError",
     "Counters",
+    "EventCounters",
+    "EventRecorder",
+    "Eviction",
     "ForbiddenError",
     "GoneError",
     "InvalidError",
     "KubernetesObject",
+    "Leadership",
+    "LeaseTimes",
     "Limiter",
     "NotFoundError",
     "ObjectRef",
+    "Outcome",
     "Page",
     "PatchKind",
     "Priority",
@@ -59,5 +72,9 @@ __all__ = [
     "UnavailableError",
     "Unreadable",
     "WatchEvent",
+    "bind",
+    "evict",
     "find_config",
+    "patch_metadata",
+    "patch_status",
 ]

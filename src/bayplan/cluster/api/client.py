@@ -18,7 +18,7 @@ import msgspec
 from lightkube.config.kubeconfig import SingleConfig
 from lightkube.core.exceptions import ConfigError
 
-from bayplan.cluster.api.connection import open_client
+from bayplan.cluster.api.connection import open_clients
 from bayplan.cluster.api.decoding import Bookmark, Codec, Page, Unreadable, WatchEvent
 from bayplan.cluster.api.errors import ApiError, TooManyRequestsError, UnavailableError, error_from_answer
 from bayplan.cluster.api.limiter import Limiter, Priority
@@ -59,14 +59,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Api:
-    """The API server, for one event loop. Close it (`async with`, `aclose`) when nothing uses it any more."""
+    """The API server, for one event loop. Close it (`async with`, `aclose`) when nothing uses it any more.
+
+    client:  makes the calls. streams: makes the watches; the same unless said otherwise.
+    rng:     spreads what many processes would do at the same moment.
+    """
 
     def __init__(
-        self, client: httpx2.AsyncClient, settings: Settings | None = None, *, rng: random.Random | None = None
+        self,
+        client: httpx2.AsyncClient,
+        settings: Settings | None = None,
+        *,
+        streams: httpx2.AsyncClient | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self.rng = rng or random.Random()
         self._client = client
+        self._streams = streams or client
         self._limiter = Limiter(self.settings.qps, self.settings.burst)
 
     @classmethod
@@ -79,7 +89,8 @@ class Api:
         trust_env: bool = True,
     ) -> Api:
         """The API server that a configuration names (`find_config`); nothing is sent yet. Raises `InputError`."""
-        return cls(open_client(config, trust_env=trust_env), settings, rng=rng)
+        clients = open_clients(config, trust_env=trust_env)
+        return cls(clients.calls, settings, streams=clients.streams, rng=rng)
 
     async def __aenter__(self) -> Self:
         """Itself."""
@@ -94,6 +105,7 @@ class Api:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._client.aclose()
+        await self._streams.aclose()
 
     async def get(
         self, path: str, params: Mapping[str, str] | None = None, *, priority: Priority = Priority.NORMAL
@@ -202,11 +214,11 @@ class Api:
         """The head of a streamed answer has come in; its body has not."""
         settings = self.settings
         timeout = httpx2.Timeout(settings.call_s, read=settings.watch_idle_s)
-        request = self._client.build_request("GET", path, params=params, timeout=timeout)
+        request = self._streams.build_request("GET", path, params=params, timeout=timeout)
         try:
             async with asyncio.timeout(settings.call_s):
                 await self._limiter.take()
-                answer = await self._client.send(request, stream=True)
+                answer = await self._streams.send(request, stream=True)
                 if answer.is_success:
                     return answer
                 raise _refusal("WATCH", path, answer, await answer.aread())

@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 import datetime
 import os
+import urllib.request
 from collections.abc import AsyncGenerator
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -23,6 +26,7 @@ from lightkube.config.kubeconfig import DEFAULT_KUBECONFIG, KubeConfig, SingleCo
 from lightkube.config.models import User, UserExec
 from lightkube.core.exceptions import ConfigError
 
+from bayplan.cluster.api.streaming import StreamTransport
 from bayplan.errors import InputError
 
 _PLUGIN_API = "client.authentication.k8s.io"
@@ -49,8 +53,15 @@ def find_config(kubeconfig: str | os.PathLike[str] | None = None, context: str |
     return found
 
 
-def open_client(config: SingleConfig, *, trust_env: bool = True) -> httpx2.AsyncClient:
-    """A client with the certificates and credentials of `config`. Raises `InputError`.
+class Clients(NamedTuple):
+    """Two faces of one API server with the same credentials: for calls, and for watches (the same where a proxy is)."""
+
+    calls: httpx2.AsyncClient
+    streams: httpx2.AsyncClient
+
+
+def open_clients(config: SingleConfig, *, trust_env: bool = True) -> Clients:
+    """Clients with the certificates and credentials of `config`. Raises `InputError`.
 
     trust_env: whether HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE are obeyed.
     """
@@ -62,15 +73,24 @@ def open_client(config: SingleConfig, *, trust_env: bool = True) -> httpx2.Async
         raise InputError(
             f"context {config.context_name} cannot be used: {error}", source=str(config.fname or "")
         ) from error
-    return httpx2.AsyncClient(
-        base_url=config.cluster.server,
-        verify=verify,
-        auth=auth,
-        trust_env=trust_env,
-        # Answers are not compressed: the CPU this costs on both sides is worth more than the bytes in a cluster.
-        headers={"User-Agent": f"bayplan/{version('bayplan')}", "Accept-Encoding": "identity"},
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60),
+    server = config.cluster.server
+    # Answers are not compressed: the CPU this costs on both sides is worth more than the bytes in a cluster.
+    headers = {"User-Agent": f"bayplan/{version('bayplan')}", "Accept-Encoding": "identity"}
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60)
+    calls = httpx2.AsyncClient(
+        base_url=server, verify=verify, auth=auth, trust_env=trust_env, headers=headers, limits=limits
     )
+    if trust_env and _has_proxy(server):
+        return Clients(calls, calls)
+    return Clients(
+        calls, httpx2.AsyncClient(base_url=server, auth=auth, headers=headers, transport=StreamTransport(verify))
+    )
+
+
+def _has_proxy(server: str) -> bool:
+    place = urlsplit(server)
+    proxies = urllib.request.getproxies()
+    return bool(proxies.get(place.scheme) or proxies.get("all")) and not urllib.request.proxy_bypass(place.netloc)
 
 
 def _auth(user: User, config: SingleConfig) -> httpx2.Auth | None:

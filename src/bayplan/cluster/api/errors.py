@@ -70,6 +70,15 @@ class ConflictError(ApiError):
     """409: the object is not what the caller took it for (resourceVersion, UID, or already there or bound)."""
 
 
+class AlreadyBoundError(ConflictError):
+    """The pod is bound already, to `node` and with `annotations`, which is not what was to be bound now."""
+
+    def __init__(self, message: str, *, node: str, annotations: Mapping[str, str]) -> None:
+        super().__init__(message, status=409, reason="Conflict")
+        self.node = node
+        self.annotations = annotations
+
+
 class GoneError(ApiError):
     """410: the resourceVersion or the continue token is too old; list again."""
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Protocol
+from typing import TypeVar
 
 import msgspec
 
 from bayplan.cluster.extender.exposition import Exposition
 from bayplan.cluster.extender.recent import Recent
+from bayplan.cluster.extender.recorder import Recorder
 from bayplan.cluster.http import HttpError, Request, Response
 from bayplan.cluster.http.messages import Piece
-from bayplan.fleet.scheduling import FilterDecision, Question, Scheduling
+from bayplan.fleet.scheduling import Question, Scheduling
 from bayplan.protocols.extender import (
     BindArgs,
     ExtenderArgs,
@@ -36,16 +37,6 @@ FORMER = "/scheduler"
 """What TAS and GAS have before the verb."""
 
 
-class Watcher(Protocol):
-    """Told of every decision with what it was made from, for a recording."""
-
-    def filtered(self, question: Question, decision: FilterDecision, now: float) -> None:
-        """A filter request was answered."""
-
-    def prioritized(self, question: Question, scores: Sequence[int], now: float) -> None:
-        """A prioritize request was answered."""
-
-
 Bind = Callable[[BindArgs], Awaitable[str]]
 """Binds a pod; gives an error in words, empty where it is bound."""
 
@@ -60,13 +51,13 @@ class ExtenderApp:
         *,
         bind: Bind | None,
         now: Callable[[], float],
-        watchers: Sequence[Watcher] = (),
+        recorder: Recorder | None = None,
     ) -> None:
         self._scheduling = scheduling
         self._exposition = exposition
         self._bind = bind
         self._now = now
-        self._watchers = watchers
+        self._recorder = recorder
         self.recent = Recent()
         self._verbs: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
             "filter": self._filter,
@@ -74,6 +65,7 @@ class ExtenderApp:
             "preempt": self._preempt,
             "bind": self._binding,
             "explain": self._explain,
+            "record": self._record,
         }
         self._paths = {f"{head}/{verb}": verb for verb in self._verbs for head in ("", FORMER)}
 
@@ -96,8 +88,8 @@ class ExtenderApp:
         decision = self._scheduling.filter(question, now)
         pieces = filter_answer(args, FilterAnswer(failed=decision.failed, unresolvable=decision.unresolvable))
         self.recent.filtered(question, decision, now)
-        for watcher in self._watchers:
-            watcher.filtered(question, decision, now)
+        if self._recorder is not None:
+            self._recorder.filtered(question, decision, now)
         self._exposition.refused(decision.refused_by)
         return self._answered("filter", began, pieces, len(args.names))
 
@@ -107,8 +99,8 @@ class ExtenderApp:
         question, now = _question(args), self._now()
         scores = self._scheduling.prioritize(question, now)
         self.recent.prioritized(question, scores, now)
-        for watcher in self._watchers:
-            watcher.prioritized(question, scores, now)
+        if self._recorder is not None:
+            self._recorder.prioritized(question, scores, now)
         return self._answered(
             "prioritize", began, prioritize_answer(zip(args.names, scores, strict=False)), len(args.names)
         )
@@ -134,7 +126,7 @@ class ExtenderApp:
     def _explain(self, request: Request) -> Response:
         """What was last decided about a pod, and the numbers behind it as they are now."""
         began = time.perf_counter()
-        asked = _decoded(request.body)
+        asked = _decoded(request.body, _AskedPod)
         decided = self.recent.of(asked.namespace, asked.name)
         if decided is None:
             raise HttpError(
@@ -146,21 +138,35 @@ class ExtenderApp:
         body = msgspec.json.encode({"decided": decided.told, "now": numbers, "at": self._now()})
         return self._answered("explain", began, [body])
 
+    async def _record(self, request: Request) -> Response:
+        """The state, and what happens and is asked for a while, as lines of a recording."""
+        seconds = _decoded(request.body, _AskedRecording).seconds
+        if self._recorder is None:
+            raise HttpError(HTTPStatus.NOT_FOUND, "this extender does not record")
+        return Response(content_type="application/x-ndjson", pieces=await self._recorder.record(seconds))
+
     def _answered(self, verb: str, began: float, pieces: Sequence[Piece], nodes: int = 0) -> Response:
         self._exposition.request(verb, HTTPStatus.OK, time.perf_counter() - began, nodes)
         return Response(pieces=[*pieces, b"\n"])
 
 
-class _Asked(msgspec.Struct):
+class _AskedPod(msgspec.Struct):
     name: str
     namespace: str = "default"
 
 
-def _decoded(body: memoryview) -> _Asked:
+class _AskedRecording(msgspec.Struct):
+    seconds: float
+
+
+T = TypeVar("T")
+
+
+def _decoded(body: memoryview, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(body, type=_Asked)
+        return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise HttpError(HTTPStatus.BAD_REQUEST, f"not a question about a pod: {error}") from error
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"not what is expected here: {error}") from error
 
 
 def _question(args: ExtenderArgs) -> Question:

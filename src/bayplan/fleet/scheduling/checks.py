@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from bayplan.fleet.scheduling.events import Event
 from bayplan.protocols.kubernetes import PodObject
 
 MOST_SCORE = 10
@@ -32,6 +33,14 @@ class Check(Protocol):
     """One kind of check. What does not concern a pod objects to nothing and scores nothing."""
 
     name: str
+
+    def apply(self, event: Event, now: float) -> None:
+        """Something happened. What does not matter here is passed over."""
+        ...
+
+    def wants(self, pod: PodObject) -> bool:
+        """Whether what becomes of this pod matters here."""
+        ...
 
     def concerns(self, question: Question) -> bool:
         """Whether it has a say about this pod at all."""

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from bayplan.fleet.scheduling.checks import MOST_SCORE, Check, Objections, Question
+from bayplan.fleet.scheduling.events import Event
 from bayplan.protocols.extender.arguments import Victims
+from bayplan.protocols.kubernetes import PodObject
 
 
 class FilterDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,15 @@ class Scheduling:
 
     def __init__(self, checks: Sequence[tuple[Check, int]]) -> None:
         self._checks = tuple(checks)
+
+    def apply(self, event: Event, now: float) -> None:
+        """Something happened."""
+        for check, _ in self._checks:
+            check.apply(event, now)
+
+    def wants(self, pod: PodObject) -> bool:
+        """Whether what becomes of a pod matters to any check."""
+        return any(check.wants(pod) for check, _ in self._checks)
 
     def filter(self, question: Question, now: float) -> FilterDecision:
         """Which of the nodes are refused, and why."""
