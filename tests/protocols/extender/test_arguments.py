@@ -211,9 +211,12 @@ def test_victims_by_uid() -> None:
     assert args.victims == {"node-a": Victims(uids=("u-a",))}
 
 
-@pytest.mark.parametrize("victims", [None, {}])
-def test_no_candidates(victims: Any) -> None:
-    assert preempted(victims).victims == {}
+def test_no_candidates() -> None:
+    assert preempted({}).victims == {}
+    assert preempted({}, key="NodeNameToMetaVictims").victims == {}
+    for victims in (preempted, lambda none: preempted(none, key="Other")):
+        with pytest.raises(InputError, match="neither NodeNameToVictims nor NodeNameToMetaVictims"):
+            victims(None)
 
 
 @pytest.mark.parametrize(
