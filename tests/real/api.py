@@ -181,10 +181,10 @@ class Api:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         self.call("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", binding)
 
-    def events(self, pod: str, namespace: str = "default") -> list[Json]:
-        """The events about a pod, in the older form, in which `kubectl describe` shows them."""
-        query = urlencode({"fieldSelector": f"involvedObject.name={pod}"})
-        return list(self.get(f"/api/v1/namespaces/{namespace}/events?{query}")["items"])
+    def events(self, obj: Json) -> list[Json]:
+        """The events about one object, not about an earlier one of its name, as `kubectl describe` shows them."""
+        query = urlencode({"fieldSelector": f"involvedObject.uid={obj['metadata']['uid']}"})
+        return list(self.get(f"/api/v1/namespaces/{obj['metadata']['namespace']}/events?{query}")["items"])
 
     def _discover(self, root: str, kind: str) -> tuple[str, bool] | None:
         served = self.find(root) or {"resources": []}

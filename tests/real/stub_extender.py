@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http
 import http.server
 import json
 import ssl
@@ -26,7 +27,7 @@ class Call:
 
 
 class StubExtender:
-    """Serves the verbs of `answers` at `url`; each answers with what its function makes of the request's body.
+    """What was sent to the stub at `url`.
 
     peers: the addresses that connections came from, one for each connection.
     """
@@ -43,7 +44,11 @@ class StubExtender:
 
 @contextlib.contextmanager
 def stub_extender(answers: Mapping[str, Answer], tls: ssl.SSLContext | None = None) -> Iterator[StubExtender]:
-    """A stub at a free loopback port while the block runs; with `tls` it speaks HTTPS."""
+    """A stub at a free loopback port while the block runs; with `tls` it speaks HTTPS.
+
+    Each verb of `answers` is answered with what its function makes of the request's body: JSON, or a status of HTTP
+    without any.
+    """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -56,8 +61,10 @@ def stub_extender(answers: Mapping[str, Answer], tls: ssl.SSLContext | None = No
             raw = self.rfile.read(int(self.headers["Content-Length"]))
             call = Call(self.path.rsplit("/", 1)[-1], self.request_version, dict(self.headers), raw)
             stub.calls.append(call)
-            content = json.dumps(answers[call.verb](call.body)).encode()
-            self.send_response(200)
+            answer = answers[call.verb](call.body)
+            status = answer if isinstance(answer, http.HTTPStatus) else http.HTTPStatus.OK
+            content = b"" if status is answer else json.dumps(answer).encode()
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

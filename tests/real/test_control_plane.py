@@ -204,11 +204,11 @@ def test_an_extender_that_does_not_answer_fails_the_pod_unless_it_is_ignorable(c
     cluster.node("a")
     extender = {"urlPrefix": "http://127.0.0.1:9", "filterVerb": "filter", "nodeCacheCapable": True}
     with cluster.start_scheduler([extender]):
-        cluster.pod("p")
+        pod = cluster.pod("p")
         refusal = cluster.refusal("p")
         assert refusal["reason"] == "SchedulerError"
         assert "connection refused" in refusal["message"]
-        events = wait_for("an event says so", lambda: cluster.events("p"))
+        events = wait_for("an event says so", lambda: cluster.events(pod))
         assert events[0]["reason"] == "FailedScheduling"
     with cluster.start_scheduler([extender | {"ignorable": True}]):
         assert cluster.node_of("p") == "a"
