@@ -129,7 +129,9 @@ def _value(raw: msgspec.Raw) -> NodeValue:
     if described.kind.lower() not in ("", "node") or not described.name:
         raise InputError("not of a node", place="describedObject", value=f"{described.kind} {described.name}")
     if item.timestamp.tzinfo is None:
-        raise InputError("time without a zone", place="timestamp", value=item.timestamp.isoformat(), expected="RFC 3339")
+        raise InputError(
+            "time without a zone", place="timestamp", value=item.timestamp.isoformat(), expected="RFC 3339"
+        )
     try:
         value = parse_quantity(item.value)
     except InputError as error:

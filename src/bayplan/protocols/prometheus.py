@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"([+-]?)([0-9]{1,400})(?:\.([0-9]{1,400}))?(?:[eE]([+-]?[0
 _NO_VALUE = frozenset({"NaN", "+Inf", "-Inf", "Inf"})
 
 
-class QueryRefused(BayplanError):
+class QueryRefusedError(BayplanError):
     """Prometheus understood the request and says no. `kind` is its errorType: bad_data, execution, timeout, ..."""
 
     def __init__(self, kind: str, text: str) -> None:
@@ -80,13 +80,15 @@ _ELEMENTS = msgspec.json.Decoder(list[_Element])
 
 
 def read_vector(body: bytes, *, largest: int = LARGEST_ANSWER) -> Vector:
-    """The instant vector of an answer. Raises `QueryRefused` for an answer that is an error, else `InputError`."""
+    """The instant vector of an answer. Raises `QueryRefusedError` for an answer that is an error, else `InputError`."""
     if len(body) > largest:
         raise InputError("answer of Prometheus too large", value=len(body), expected=f"at most {largest} bytes")
     try:
         answer = _BODY.decode(body)
         if answer.status == "error":
-            raise QueryRefused((answer.error_type or "unknown")[:_LONGEST_TEXT], (answer.error or "")[:_LONGEST_TEXT])
+            raise QueryRefusedError(
+                (answer.error_type or "unknown")[:_LONGEST_TEXT], (answer.error or "")[:_LONGEST_TEXT]
+            )
         if answer.data is None:
             raise InputError("answer of Prometheus without data", place="data")
         if answer.data.result_type != "vector":

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from bayplan.errors import InputError
-from bayplan.protocols.kubernetes import NodeObject
+from bayplan.fleet.scheduling.events import Event, NodeChanged, NodeGone
+from bayplan.protocols.kubernetes import NodeObject, NodeStatus, ObjectMeta
 from bayplan.protocols.promql import is_label_name
 
 NODE_LABELS = ("node", "exported_node", "kubernetes_node", "Hostname", "nodename", "exported_instance", "instance")
@@ -94,3 +95,34 @@ def without_port(address: str) -> str:
         return host if closed and (not rest or rest[1:].isdecimal()) else address
     host, colon, port = address.rpartition(":")
     return host if colon and ":" not in host and port.isdecimal() else address
+
+
+class NodeBook:
+    """The nodes as events tell of them; `current` is the same object until a name or an address changes."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeObject] = {}
+        self._current: ClusterNodes | None = None
+
+    def __len__(self) -> int:
+        """How many nodes there are."""
+        return len(self._nodes)
+
+    def take(self, event: Event) -> None:
+        """An event; those that are not of nodes say nothing."""
+        if isinstance(event, NodeChanged):
+            known = self._nodes.get(event.node.name)
+            if known is None or known.addresses != event.node.addresses:
+                self._current = None
+                # Of 5,000 nodes of 7 KB only this is needed.
+                status = NodeStatus(addresses=event.node.addresses)
+                self._nodes[event.node.name] = NodeObject(metadata=ObjectMeta(name=event.node.name), status=status)
+        elif isinstance(event, NodeGone) and self._nodes.pop(event.name, None) is not None:
+            self._current = None
+
+    @property
+    def current(self) -> ClusterNodes:
+        """The nodes by all their names."""
+        if self._current is None:
+            self._current = ClusterNodes.of(self._nodes.values())
+        return self._current
