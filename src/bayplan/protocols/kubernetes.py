@@ -100,11 +100,19 @@ class PodObject(msgspec.Struct, frozen=True, kw_only=True):
         return self.status is not None and self.status.phase in ("Succeeded", "Failed")
 
 
+class NodeAddress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One of a node's addresses; `type` is InternalIP, ExternalIP, Hostname, InternalDNS or ExternalDNS."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`status` of a node."""
 
     capacity: Quantities | None = None
     allocatable: Quantities | None = None
+    addresses: tuple[NodeAddress, ...] | None = None
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -140,6 +148,11 @@ class NodeObject(msgspec.Struct, frozen=True, kw_only=True):
     def allocatable(self) -> Mapping[str, str | int | float]:
         """What it offers to pods, as written."""
         return (self.status and self.status.allocatable) or {}
+
+    @property
+    def addresses(self) -> tuple[NodeAddress, ...]:
+        """Where it can be reached, as its kubelet and the cloud say."""
+        return (self.status and self.status.addresses) or ()
 
 
 _POD = msgspec.json.Decoder(PodObject)
