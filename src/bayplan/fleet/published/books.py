@@ -1,0 +1,183 @@
+"""One published node: its document, the pods that are bound to it, and those that are only decided yet.
+
+The state that counts is the document's, less what pods held that have ended since, plus pods that it does not count, in
+the order in which they came. Where the hub would refuse one of those, so will the kubelet, and it counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from bayplan.errors import InputError
+from bayplan.fleet.published.asks import Asks, asks_of
+from bayplan.fleet.published.layout import HeldPod
+from bayplan.fleet.published.pod_objects import pod_of
+from bayplan.fleet.published.sources import Origin, Source
+from bayplan.fleet.published.states import State, States
+from bayplan.protocols.kubernetes import PodObject
+from bayplan.workload.model import Pod
+
+MOST_DEPARTED = 256
+_ORDER: tuple[Origin, ...] = ("layout", "annotation", "topology")
+ShapeOf = Callable[[Pod], bytes]
+
+
+class Assumed(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that is decided for a node and not yet seen there. `until`: when that is no longer believed."""
+
+    pod: Pod
+    until: float
+
+
+class NodeBooks:
+    """What is known of one node. Everything that changes it makes the state be worked out anew when it is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._sources: dict[Origin, Source] = {}
+        self._problems: dict[Origin, str] = {}
+        self._bound: dict[str, PodObject] = {}
+        self._assumed: dict[str, Assumed] = {}
+        self._gone: set[str] = set()
+        self._departed: dict[str, tuple[str, str]] = {}
+        self._state: State | None = None
+        self._base: State | None = None
+        self._problem = ""
+        self._extra: tuple[Asks, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known of it any more."""
+        return not (self._sources or self._problems or self._bound or self._assumed)
+
+    @property
+    def source(self) -> Source | None:
+        """The document that counts: the agent's before numbers by zone."""
+        return next((self._sources[origin] for origin in _ORDER if origin in self._sources), None)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with its documents, or with what they say is held."""
+        return self._problem or next((self._problems[o] for o in _ORDER if o in self._problems), "")
+
+    @property
+    def extra_asks(self) -> tuple[Asks, ...]:
+        """Classes and power that pods ask which the document does not count. After `state`."""
+        return self._extra
+
+    @property
+    def bound(self) -> Collection[PodObject]:
+        """The pods that run here, as the API tells them."""
+        return self._bound.values()
+
+    def set_source(self, origin: Origin, source: Source | None, problem: str = "") -> None:
+        """A document came, went, or came and could not be read."""
+        self._sources.pop(origin, None)
+        self._problems.pop(origin, None)
+        if source is not None:
+            self._sources[origin] = source
+        if problem:
+            self._problems[origin] = problem
+        self._state, self._base, self._problem = None, None, ""
+
+    def heartbeat(self, origin: Origin, at: float) -> None:
+        """A document's node said that it is still so."""
+        source = self._sources.get(origin)
+        if source is not None and (source.heartbeat is None or source.heartbeat < at):
+            self._sources[origin] = msgspec.structs.replace(source, heartbeat=at)
+
+    def bind(self, uid: str, pod: PodObject) -> None:
+        """A pod runs here, or is about to."""
+        known = self._bound.get(uid)
+        self._bound[uid] = pod
+        assumed = self._assumed.pop(uid, None)
+        source = self.source
+        # Its kubelet's word on when it took the pod bears on what numbers by zone count.
+        moved = known is not None and known.status != pod.status and source is not None and not source.by_pod
+        if known is None or assumed is not None or moved:
+            self._state = None
+
+    def leave(self, uid: str, named: tuple[str, str]) -> None:
+        """A pod that was here has ended, or is gone: what it held is free."""
+        self._bound.pop(uid, None)
+        self._assumed.pop(uid, None)
+        self._gone.add(uid)
+        self._base = None
+        self._departed[uid] = named
+        while len(self._departed) > MOST_DEPARTED:
+            self._departed.pop(next(iter(self._departed)))
+        self._state = None
+
+    def assume(self, pod: Pod, until: float) -> None:
+        """A pod is decided for this node."""
+        self._assumed[pod.uid] = Assumed(pod=pod, until=until)
+        self._state = None
+
+    def forget(self, uid: str) -> None:
+        """It was not to be."""
+        if self._assumed.pop(uid, None) is not None:
+            self._state = None
+
+    def assumes(self, uid: str) -> bool:
+        """Whether a pod is decided for this node and not yet seen."""
+        return uid in self._assumed
+
+    def state(self, states: States, shape_of: ShapeOf) -> State | None:
+        """The state that counts; None without a document, or with one that contradicts itself (see `problem`)."""
+        if self._state is None and self.source is not None and not self._problem:
+            try:
+                self._state = self.state_without(states, shape_of, ())
+            except InputError as error:
+                self._problem = str(error)
+        return self._state
+
+    def state_without(self, states: States, shape_of: ShapeOf, uids: Collection[str]) -> State:
+        """The state if these pods went too. There must be a document. Raises `InputError`."""
+        source = self.source
+        assert source is not None
+        state = self._document_state(states, source, uids)
+        extra = []
+        for pod in self._uncounted(source):
+            if pod.uid in uids:
+                continue
+            extra.append(asks_of(pod))
+            after = states.after(shape_of(pod), state, pod)
+            state = after or state
+        if not uids:
+            self._extra = tuple(asks for asks in extra if asks.anything)
+        return state
+
+    def _document_state(self, states: States, source: Source, uids: Collection[str]) -> State:
+        """What the document says is held, without what has gone."""
+        if self._base is not None and not uids:
+            return self._base
+        self._gone &= {held.pod.uid for held in source.pods}
+        state = states.base(source.kind, [held for held in self.held() if held.pod.uid not in uids])
+        if not uids:
+            self._base = state
+        return state
+
+    def held(self) -> tuple[HeldPod, ...]:
+        """What the document says is held by pods that have not gone since."""
+        source = self.source
+        return () if source is None else tuple(h for h in source.pods if h.pod.uid not in self._gone)
+
+    def counted(self) -> frozenset[str]:
+        """The uids of the bound pods that the document counts."""
+        source = self.source
+        return frozenset() if source is None else source.counted([*self._bound.values()], self._departed.values())
+
+    def _uncounted(self, source: Source) -> list[Pod]:
+        counted = source.counted([*self._bound.values()], self._departed.values())
+        pods = []
+        for uid, bound in self._bound.items():
+            if uid in counted:
+                continue
+            try:
+                pods.append(pod_of(bound))
+            except InputError as error:
+                self._problems["topology" if not source.by_pod else source.origin] = f"pod {bound.full_name}: {error}"
+        there = {held.pod.uid for held in source.pods}
+        return pods + [one.pod for uid, one in self._assumed.items() if uid not in there]

@@ -1,0 +1,335 @@
+"""Would this node's policy admit this pod? Asked by the scheduler side for all nodes, before a pod is bound.
+
+Nodes tell what they are and hold (`sources`); their hubs are the very ones that `bayplan plan` asks. A pod that a node
+would refuse stays Pending with numbers, instead of being bound, failing, and being made again. Several pods decided in
+short order cannot take the same place: `assume` counts each until it is seen bound (`set_pod`), and asks again first.
+
+Nothing is asked per request that was asked before: answers are kept by the pod's shape and the node's state. Pure:
+`now` is seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from bayplan.errors import InputError
+from bayplan.fleet.published.asks import Asks, asks_of, left, objection, score
+from bayplan.fleet.published.books import NodeBooks
+from bayplan.fleet.published.kinds import Kinds, PolicyOf
+from bayplan.fleet.published.layout import HEARTBEAT_ANNOTATION, LAYOUT_ANNOTATION
+from bayplan.fleet.published.pod_objects import named, node_uid
+from bayplan.fleet.published.sources import TITLES, Origin, Source, layout_source, topology_source
+from bayplan.fleet.published.states import State, States, Verdict
+from bayplan.fleet.shapes import Shapes
+from bayplan.protocols.kubernetes import NodeObject, PodObject
+from bayplan.resources.decision import Refusal
+from bayplan.resources.plugin import ResourcePlugin
+from bayplan.workload.model import Pod
+from bayplan.workload.times import parse_moment
+
+Doubt = Literal["skip", "refuse"]
+RULE = "zones/admission"
+# What the pods of one controller differ in, and no policy goes by.
+_OWN_LABELS = (
+    "statefulset.kubernetes.io/pod-name",
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/job-completion-index",
+)
+_FEWEST_UNKNOWN = 0
+
+
+class ZoneSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do with a node that does not tell, told too long ago, or whose numbers nobody keeps up.
+
+    `missing` and `stale`: skip the check, or refuse the node. `stale_after_s` is for documents with a heartbeat.
+    `unowned`: a NodeResourceTopology that was written by hand; its numbers never fall, so it is refused by default.
+    """
+
+    missing: Doubt = "skip"
+    stale: Doubt = "skip"
+    stale_after_s: float = 120.0
+    unowned: Doubt = "refuse"
+
+
+class Checked(NamedTuple):
+    """Why nodes were refused, by name: `failed` may pass when pods go, `unresolvable` will not."""
+
+    failed: dict[str, str]
+    unresolvable: dict[str, str]
+
+
+class _Doubtful(NamedTuple):
+    """A node whose hub cannot be asked: why, and whether that refuses it."""
+
+    reason: str
+    refused: bool
+
+
+class ZoneChecks:
+    """All published nodes of a cluster. Mutable; one user at a time.
+
+    `policies` gives a policy's class by name, `plugins` are the kinds of resources: what `bayplan.files.plugins` loads.
+    """
+
+    def __init__(self, settings: ZoneSettings, policies: PolicyOf, plugins: Sequence[ResourcePlugin]) -> None:
+        self.settings = settings
+        self.kinds = Kinds(policies, plugins)
+        self.states = States()
+        self._nodes: dict[str, NodeBooks] = {}
+        self._where: dict[str, str] = {}
+        self._until: dict[str, float] = {}
+        self._shapes = Shapes()
+        self._annotated: dict[str, str] = {}
+
+    def set_layout(self, node: str, data: bytes) -> str:
+        """A NodeLayout object came or changed. Gives what is wrong with it; then the node counts as one without."""
+        return self._read(node, "layout", lambda: layout_source(data, self.kinds, node=node))
+
+    def set_topology(self, node: str, data: bytes) -> str:
+        """A NodeResourceTopology came or changed. Gives what is wrong with it."""
+        return self._read(node, "topology", lambda: topology_source(data, self.kinds, node=node))
+
+    def set_node(self, node: NodeObject) -> str:
+        """A Node came or changed: its annotations may hold a layout and its heartbeat. Gives what is wrong with it."""
+        text = node.annotations.get(LAYOUT_ANNOTATION)
+        if text is None:
+            if self._annotated.pop(node.name, None) is not None:
+                self.remove_document(node.name, "annotation")
+            return ""
+        problem = ""
+        if self._annotated.get(node.name) != text:
+            self._annotated[node.name] = text
+            problem = self._read(
+                node.name,
+                "annotation",
+                lambda: layout_source(text.encode(), self.kinds, node=node.name, origin="annotation"),
+            )
+        beat = node.annotations.get(HEARTBEAT_ANNOTATION)
+        if beat:
+            try:
+                self.heartbeat(node.name, "annotation", parse_moment(beat))
+            except InputError as error:
+                problem = problem or f"annotation {HEARTBEAT_ANNOTATION}: {error}"
+        return problem
+
+    def heartbeat(self, node: str, origin: Origin, at: float) -> None:
+        """The node said, at that time, that its document still holds."""
+        if node in self._nodes:
+            self._nodes[node].heartbeat(origin, at)
+
+    def remove_document(self, node: str, origin: Origin) -> None:
+        """A document is gone."""
+        if node in self._nodes:
+            self._nodes[node].set_source(origin, None)
+            self._tidy(node)
+
+    def remove_node(self, node: str) -> None:
+        """A node is gone, with all that was known of it."""
+        books = self._nodes.pop(node, None)
+        self._annotated.pop(node, None)
+        if books is not None:
+            self._where = {uid: where for uid, where in self._where.items() if where != node}
+            self._until = {uid: until for uid, until in self._until.items() if uid in self._where}
+
+    def set_pod(self, pod: PodObject) -> None:
+        """A pod came or changed. One that is bound counts on its node; one that has ended holds nothing any more."""
+        uid = node_uid(pod)
+        node = pod.spec.node_name or ""
+        if pod.has_ended:
+            self._leave(uid, node, named(pod))
+            return
+        if not node:
+            return
+        before = self._where.get(uid)
+        if before is not None and before != node:
+            self._nodes[before].forget(uid)
+        self._books(node).bind(uid, pod)
+        self._where[uid] = node
+        self._until.pop(uid, None)
+
+    def remove_pod(self, pod: PodObject) -> None:
+        """A pod is gone from the API."""
+        self._leave(node_uid(pod), pod.spec.node_name or "", named(pod))
+
+    def check(self, pod: Pod, names: Iterable[str], now: float) -> Checked:
+        """Which of these nodes would refuse the pod, with reasons in numbers. Nodes that do not tell: as configured."""
+        shape, asks = self.shape_of(pod), asks_of(pod)
+        known = self.states.known(shape)
+        checked = Checked({}, {})
+        for name in names:
+            books = self._nodes.get(name)
+            if books is not None and books.assumes(pod.uid):
+                continue
+            doubt = self._doubt(books, now)
+            if doubt is not None:
+                if doubt.refused:
+                    checked.failed[name] = f"zones: {doubt.reason}"
+                continue
+            assert books is not None
+            state = books.state(self.states, self.shape_of)
+            if state is None:
+                self._add_broken(checked, name, books)
+                continue
+            verdict = known.get(state.number) or self.states.verdict(shape, state, pod)
+            if verdict.after is None:
+                into = checked.unresolvable if verdict.impossible else checked.failed
+                into[name] = f"zones: {verdict.reason}"
+            elif asks.anything:
+                self._add_objection(checked, name, books, asks)
+        return checked
+
+    def scores(self, pod: Pod, names: Iterable[str], now: float) -> dict[str, int]:
+        """0 to 10 for each node: few zones, zones that are in use already, classes and watts left over.
+
+        Nodes that do not tell, or refuse, have 0.
+        """
+        shape, asks = self.shape_of(pod), asks_of(pod)
+        scores = {}
+        for name in names:
+            books = self._nodes.get(name)
+            scores[name] = _FEWEST_UNKNOWN
+            if books is None or self._doubt(books, now) is not None:
+                continue
+            state = books.state(self.states, self.shape_of)
+            if state is None:
+                continue
+            scores[name] = self.states.verdict(shape, state, pod).score
+            if asks.anything and books.source is not None:
+                own = score(left(books.source.offers, books.extra_asks), asks)
+                scores[name] = scores[name] if own is None else (scores[name] + own) // 2
+        return scores
+
+    def assume(self, pod: Pod, node: str, now: float, ttl_s: float) -> Refusal | None:
+        """Count the pod on that node from now on, until it is seen bound or `ttl_s` have passed.
+
+        It is asked about once more, for others may have been decided since; gives the refusal, and then counts nothing.
+        """
+        self.forget(pod.uid)
+        checked = self.check(pod, (node,), now)
+        reason = checked.failed.get(node) or checked.unresolvable.get(node)
+        if reason is not None:
+            return Refusal(reason="Unschedulable", message=reason, rule=RULE)
+        if self._where.get(pod.uid) is None:
+            self._books(node).assume(pod, now + ttl_s)
+            self._where[pod.uid] = node
+            self._until[pod.uid] = now + ttl_s
+        return None
+
+    def forget(self, uid: str) -> None:
+        """A pod that was assumed will not be bound there."""
+        if self._until.pop(uid, None) is not None:
+            node = self._where.pop(uid)
+            self._nodes[node].forget(uid)
+            self._tidy(node)
+
+    def expire(self, now: float) -> list[str]:
+        """Forget pods that were assumed and not seen in time; gives their uids."""
+        late = [uid for uid, until in self._until.items() if until <= now]
+        for uid in late:
+            self.forget(uid)
+        return late
+
+    def without(self, pod: Pod, node: str, victims: Iterable[str], now: float) -> bool:
+        """Whether the node would admit the pod if these pods (uids) went.
+
+        Of pods that only numbers by zone count, nobody knows what they would free: they count as still there.
+        """
+        books = self._nodes.get(node)
+        doubt = self._doubt(books, now)
+        if doubt is not None:
+            return not doubt.refused
+        assert books is not None
+        try:
+            state = books.state_without(self.states, self.shape_of, frozenset(victims))
+        except InputError:
+            return self.settings.missing == "skip"
+        return self.states.verdict(self.shape_of(pod), state, pod).after is not None
+
+    def books(self, node: str) -> NodeBooks | None:
+        """What is known of a node, for those who explain it."""
+        return self._nodes.get(node)
+
+    def state_of(self, node: str) -> State | None:
+        """The state of a node that counts now, None where it does not tell."""
+        books = self._nodes.get(node)
+        return None if books is None else books.state(self.states, self.shape_of)
+
+    def doubt_of(self, node: str, now: float) -> str:
+        """Why a node's hub is not asked; empty: it is."""
+        books = self._nodes.get(node)
+        doubt = self._doubt(books, now)
+        if doubt is not None:
+            return doubt.reason
+        assert books is not None
+        return "" if books.state(self.states, self.shape_of) is not None else books.problem
+
+    def verdict(self, pod: Pod, state: State) -> Verdict:
+        """What a hub in that state says."""
+        return self.states.verdict(self.shape_of(pod), state, pod)
+
+    def problems(self) -> Mapping[str, str]:
+        """Node -> what is wrong with its documents."""
+        return {name: books.problem for name, books in self._nodes.items() if books.problem}
+
+    def shape_of(self, pod: Pod) -> bytes:
+        """Pods of one shape are answered alike."""
+        if any(label in pod.labels for label in _OWN_LABELS):
+            labels = {name: value for name, value in pod.labels.items() if name not in _OWN_LABELS}
+            pod = msgspec.structs.replace(pod, labels=labels)
+        return self._shapes.of(pod).key
+
+    def _read(self, node: str, origin: Origin, read: Callable[[], Source]) -> str:
+        books = self._books(node)
+        try:
+            books.set_source(origin, read())
+        except InputError as error:
+            books.set_source(origin, None, f"{TITLES[origin]} of {node}: {error}")
+        return books.problem
+
+    def _doubt(self, books: NodeBooks | None, now: float) -> _Doubtful | None:
+        source = None if books is None else books.source
+        settings = self.settings
+        if source is None:
+            reason = books.problem if books is not None and books.problem else "the node does not tell its zones"
+            return _Doubtful(reason, settings.missing == "refuse")
+        if source.heartbeat is not None and now - source.heartbeat > settings.stale_after_s:
+            age = f"{now - source.heartbeat:.0f} s"
+            reason = f"what the node told is {age} old (more than {settings.stale_after_s:g} s)"
+            return _Doubtful(reason, settings.stale == "refuse")
+        if source.heartbeat is None and source.by_pod:
+            return _Doubtful("the node's layout has no heartbeat", settings.stale == "refuse")
+        if source.topology is not None and source.topology.by_hand:
+            who = source.topology.by_hand
+            reason = f"nobody keeps up this NodeResourceTopology (written with {who}); its numbers do not fall"
+            return _Doubtful(reason, settings.unowned == "refuse")
+        return None
+
+    def _add_broken(self, checked: Checked, name: str, books: NodeBooks) -> None:
+        if self.settings.missing == "refuse":
+            checked.failed[name] = f"zones: {books.problem}"
+
+    def _add_objection(self, checked: Checked, name: str, books: NodeBooks, asks: Asks) -> None:
+        source: Source | None = books.source
+        against = "" if source is None else objection(left(source.offers, books.extra_asks), asks)
+        if against:
+            checked.failed[name] = against
+
+    def _leave(self, uid: str, node: str, name: tuple[str, str]) -> None:
+        where = self._where.pop(uid, node)
+        self._until.pop(uid, None)
+        if where in self._nodes:
+            self._nodes[where].leave(uid, name)
+            self._tidy(where)
+
+    def _books(self, node: str) -> NodeBooks:
+        books = self._nodes.get(node)
+        if books is None:
+            books = self._nodes[node] = NodeBooks(node)
+        return books
+
+    def _tidy(self, node: str) -> None:
+        if self._nodes[node].empty:
+            del self._nodes[node]
