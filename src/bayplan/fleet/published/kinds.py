@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bayplan.errors import BayplanError, InputError
-from bayplan.fleet.published.layout import HeldPod, Management, read_machine, read_management
+from bayplan.fleet.published.layout import HeldPod, Management, read_spec
 from bayplan.hub.hub import Hub
 from bayplan.hub.ledger import Contents, Entry, Ledger
 from bayplan.idset import encode_idset
@@ -71,8 +71,7 @@ class Kinds:
         text = bytes(spec)
         kind = self._by_text.get(text)
         if kind is None:
-            fields = Fields(_values(text), "spec")
-            kind = self.of(read_machine(fields), read_management(fields))
+            kind = self.of(*read_spec(Fields(_values(text), "spec")))
             self._keep(self._by_text, text, kind)
         return kind
 

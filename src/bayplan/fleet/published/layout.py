@@ -112,11 +112,11 @@ def layout_from(value: dict[str, Any], *, source: str = "") -> NodeLayout:
         name = fields.mapping("metadata").required_text("name")
         check_subdomain(name, "metadata.name")
         spec, status = fields.mapping("spec"), fields.mapping("status")
-        refuse_unknown(spec, _SPEC)
+        machine, management = read_spec(spec)
         return NodeLayout(
             name=name,
-            machine=read_machine(spec),
-            management=read_management(spec),
+            machine=machine,
+            management=management,
             heartbeat=read_heartbeat(status),
             generation=status.integer("generation", 0, 2**62) or 0,
             pods=read_pods(status),
@@ -135,7 +135,13 @@ def check_header(fields: Fields) -> None:
     refuse_unknown(fields.mapping("status"), _STATUS)
 
 
-def read_machine(spec: Fields) -> Machine:
+def read_spec(spec: Fields) -> tuple[Machine, Management]:
+    """`spec`: what a node is. Raises `InputError`."""
+    refuse_unknown(spec, _SPEC)
+    return _read_machine(spec), _read_management(spec)
+
+
+def _read_machine(spec: Fields) -> Machine:
     """`spec.machine`, checked. Its name and source say nothing here: nodes of equal hardware have equal machines."""
     machine = spec.mapping("machine")
     if not machine.value:
@@ -148,7 +154,7 @@ def read_machine(spec: Fields) -> Machine:
         raise error.within(place=machine.path) from error
 
 
-def read_management(spec: Fields) -> Management:
+def _read_management(spec: Fields) -> Management:
     """The rest of `spec`. Raises `InputError`."""
     mode = spec.text("mode") or "exact"
     if mode not in _MODES:

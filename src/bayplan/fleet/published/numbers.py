@@ -53,6 +53,7 @@ class _Want(NamedTuple):
     asked: int
     width: int
     best: int
+    empty: bool
     rooms: Mapping[int, int]
 
 
@@ -65,15 +66,14 @@ def numbers_of(kind: Kind, contents: Contents, pod: Pod, refusal: Refusal) -> Nu
     before = _before(kind, contents, pod, refusal.container) if by_container else contents
     needs = kind.policy.needs_of(pod, refusal.container if by_container else "")
     rooms, whole = kind.policy.room_by_node(_view(before)), kind.policy.room_by_node(_view(kind.empty))
-    wants = [_want(name, asked, rooms, whole, single=policy == "single-numa-node") for name, asked in needs.items()]
+    single, empty = policy == "single-numa-node", contents is kind.empty
+    wants = [_want(name, asked, (rooms, whole), single=single, empty=empty) for name, asked in needs.items()]
     who = f"container {refusal.container}: " if by_container and len(pod.all_containers) > 1 else ""
     if not wants:
         return _plain(refusal)
     lacking = [want for want in wants if want.best < want.asked]
     if not lacking:
-        everything = " and ".join(_amount(want.resource, want.asked) for want in wants)
-        places = "one zone has" if max(want.width for want in wants) == 1 else "group of zones has"
-        short = f"{policy}: {who}no {places} all of {everything}"
+        short = f"{policy}: {who}{_together(wants)}"
         return Numbers(short, f"{short}; free: {'; '.join(_rooms(want) for want in wants)}")
     first = lacking[0]
     short = f"{policy}: {who}{', '.join(_short(want) for want in lacking)}"
@@ -115,19 +115,39 @@ def _view(contents: Contents) -> View:
     return View(pods=contents.pods, grants=contents.grants, pools=contents.pools, memo=contents.memo)
 
 
-def _want(resource: str, asked: int, rooms: Room, whole: Room, *, single: bool) -> _Want:
-    """How many zones it takes on an empty node (one, where the policy allows one only), and what the best have."""
+def _want(resource: str, asked: int, zones: tuple[Room, Room], *, single: bool, empty: bool) -> _Want:
+    """How many zones it takes on an empty node (one, where the policy allows one only), and what the best have now.
+
+    `zones`: what they have now, and what they have on an empty node; `empty`: that is now.
+    """
+    rooms, whole = zones
     own = rooms.get(resource, {})
     width = 1
     if not single:
         sizes = sorted(whole.get(resource, {}).values(), reverse=True)
         width = next((k for k in range(1, len(sizes) + 1) if sum(sizes[:k]) >= asked), max(1, len(sizes)))
-    return _Want(resource, asked, width, sum(sorted(own.values(), reverse=True)[:width]), own)
+    return _Want(resource, asked, width, sum(sorted(own.values(), reverse=True)[:width]), empty, own)
+
+
+def _together(wants: list[_Want]) -> str:
+    """Each could be had by itself, but not all at once, or not in the same number of zones."""
+    by_width: dict[int, list[str]] = {}
+    for want in wants:
+        by_width.setdefault(want.width, []).append(_amount(want.resource, want.asked))
+    if len(by_width) == 1:
+        places = "one zone has" if 1 in by_width else "group of zones has"
+        return f"no {places} all of {' and '.join(by_width.popitem()[1])}"
+    groups = [
+        f"{' and '.join(amounts)} in {width} zone{'' if width == 1 else 's'}"
+        for width, amounts in sorted(by_width.items())
+    ]
+    return f"not to be had in the same zones: {', '.join(groups)}"
 
 
 def _short(want: _Want) -> str:
     where = "in one zone" if want.width == 1 else f"in {want.width} zones together"
-    return f"{_amount(want.resource, want.asked)} asked, most free {where}: {_figure(want.resource, want.best)}"
+    most = f"most {where} of an empty node" if want.empty else f"most free {where}"
+    return f"{_amount(want.resource, want.asked)} asked, {most}: {_figure(want.resource, want.best)}"
 
 
 def _rooms(want: _Want) -> str:

@@ -30,7 +30,7 @@ def named(pod: PodObject) -> tuple[str, str]:
 def pod_of(pod: PodObject) -> Pod:
     """The pod with what its containers ask. What it says of nodes is left out. Raises `InputError`."""
     notes = Notes()
-    spec: dict[str, Any] = msgspec.to_builtins(pod.spec)
+    spec: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(pod.spec))
     meta = pod.metadata
     metadata = Fields(
         {

@@ -6,7 +6,6 @@ that have since taken equal pods in the same order, are in one state.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -110,9 +109,13 @@ class States:
         if decision.refusal is None:
             after = State(self._fresh(), kind, hub.ledger.contents)
             return Verdict(after, None, "", impossible=False, score=_score(kind, state.contents, hub.ledger.contents))
-        numbers = numbers_of(kind, state.contents, pod, decision.refusal)
         empty = self.base(kind, ())
-        impossible = state.number == empty.number or self.verdict(shape, empty, pod).after is None
+        if state.number != empty.number:
+            when_empty = self.verdict(shape, empty, pod)
+            if when_empty.after is None:  # then that is what is to be said, and of all such nodes the same
+                return when_empty
+        numbers = numbers_of(kind, state.contents, pod, decision.refusal)
+        impossible = state.number == empty.number
         tail = "; impossible on this kind of node" if impossible else ""
         return Verdict(None, decision.refusal, f"{numbers.short}{tail}", impossible=impossible, score=0)
 
@@ -148,8 +151,11 @@ def _score(kind: Kind, before: Contents, after: Contents) -> int:
     if not taken:
         return TOP_SCORE
     zones = {node for node, _, _, _ in taken}
-    waste = sum((2 * free - part) * part / ((2 * size - part) * part) for _, free, part, size in taken) / len(taken)
-    return max(0, min(TOP_SCORE, math.floor(_SHARE / len(zones) + _SHARE * (1 - waste))))
+    # What takes a larger share of a zone matters more: a GPU of four rather than a CPU of a hundred.
+    shares = [part / size for _, _, part, size in taken]
+    wastes = [(2 * free - part) / (2 * size - part) for _, free, part, size in taken]
+    waste = sum(share * waste for share, waste in zip(shares, wastes, strict=True)) / sum(shares)
+    return max(0, min(TOP_SCORE, round(_SHARE / len(zones) + _SHARE * (1 - waste))))
 
 
 def _view(contents: Contents) -> View:

@@ -1,0 +1,209 @@
+"""NodeResourceTopology: numbers by zone become a node whose kubelet's rules can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayplan.fleet.published.fingerprint import fingerprint
+from bayplan.fleet.published.node_topology import topology_from
+from bayplan.fleet.published.rebuilt import rebuild
+from bayplan.policies.kubelet import KubeletPolicy
+from bayplan.policies.kubelet.zone_room import free_by_node
+from bayplan.policies.policy import NodeSetup
+from bayplan.protocols.kubernetes import PodObject
+from bayplan.workload.fields import Fields
+from bayplan.workload.model import Pod
+
+Make = Callable[..., Any]
+Asked = Callable[[PodObject], Pod]
+GPU = "nvidia.com/gpu"
+FREE: tuple[dict[str, str], dict[str, str]] = ({}, {})
+TWO = [{"cpu": (48, 46, 40), "memory": ("256Gi", "250Gi", "200Gi"), GPU: (4, 4, 3)}] * 2
+BY_EXPORTER = {"managedFields": [{"manager": "nfd-topology-updater", "time": "2027-01-15T08:00:00Z"}]}
+UPDATED = 1_800_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("policy", "gpus", "answer"),
+    [
+        ("single-numa-node", 3, ""),
+        ("single-numa-node", 4, "most free in one zone: 3"),
+        ("single-numa-node", 5, "most in one zone of an empty node: 4; impossible on this kind of node"),
+        ("restricted", 4, "restricted: 4 nvidia.com/gpu asked, most free in one zone: 3"),
+        (
+            "restricted",
+            6,
+            "not to be had in the same zones: 4 cpu and 1 GiB of memory in 1 zone, 6 nvidia.com/gpu in 2",
+        ),
+        ("best-effort", 6, ""),
+        ("none", 6, ""),
+    ],
+)
+def test_each_policy_answers_as_its_kubelet_would(
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked, policy: str, gpus: int, answer: str
+) -> None:
+    checks = make_checks()
+    assert checks.set_topology("n", make_topology("n", TWO, policy=policy)) == ""
+    checked = checks.check(asked(make_pod("p", 4, gpus)), ["n"], 0.0)
+    reasons = {**checked.failed, **checked.unresolvable}
+    assert (reasons != {}) == (answer != "")
+    assert answer in reasons.get("n", "")
+
+
+def test_restricted_takes_two_zones_where_everything_needs_two(
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked
+) -> None:
+    checks = make_checks()
+    checks.set_topology("n", make_topology("n", [{"cpu": (48, 46, 40), GPU: (4, 4, 3)}] * 2, policy="restricted"))
+    assert checks.check(asked(make_pod("six", 60, 6)), ["n"], 0.0) == FREE
+    eight = checks.check(asked(make_pod("eight", 60, 8)), ["n"], 0.0)
+    assert "8 nvidia.com/gpu asked, most free in 2 zones together: 6" in eight.failed["n"]
+
+
+def test_scope_pod_wants_one_zone_for_all_containers_and_scope_container_one_for_each(
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked
+) -> None:
+    pod = asked(make_pod("p", [30, 30], memory="1Gi"))
+    by_scope = {}
+    for scope in ("container", "pod"):
+        checks = make_checks()
+        checks.set_topology("n", make_topology("n", TWO, scope=scope))
+        by_scope[scope] = checks.check(pod, ["n"], 0.0)
+    assert by_scope["container"] == FREE
+    assert "60 cpu asked" in by_scope["pod"].unresolvable["n"]
+
+
+def test_cpus_and_gpus_that_are_free_in_different_zones_are_told_together(
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked
+) -> None:
+    zones = [{"cpu": (48, 46, 2), GPU: (4, 4, 4)}, {"cpu": (48, 46, 46), GPU: (4, 4, 0)}]
+    checks = make_checks()
+    checks.set_topology("n", make_topology("n", zones))
+    checked = checks.check(asked(make_pod("p", 8, 2)), ["n"], 0.0)
+    assert checked.failed == {"n": "zones: single-numa-node: no one zone has all of 8 cpu and 2 nvidia.com/gpu"}
+
+
+def test_the_deprecated_names_of_policies_are_understood(
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked
+) -> None:
+    checks = make_checks()
+    value = msgspec.json.decode(make_topology("n", TWO))
+    del value["attributes"]
+    value["topologyPolicies"] = ["SingleNUMANodePodLevel"]
+    assert checks.set_topology("n", msgspec.json.encode(value)) == ""
+    assert checks.check(asked(make_pod("p", [30, 30])), ["n"], 0.0).unresolvable
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_numbers_that_were_written_by_hand_are_not_trusted(
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked, kept: bool
+) -> None:
+    managers = [{"manager": "kubectl-client-side-apply"}, *(BY_EXPORTER["managedFields"] if kept else [])]
+    data = make_topology("n", TWO, metadata={"managedFields": managers})
+    refusing, skipping = make_checks(), make_checks(unowned="skip")
+    refusing.set_topology("n", data)
+    skipping.set_topology("n", data)
+    pod = asked(make_pod("p"))
+    refused = refusing.check(pod, ["n"], 0.0).failed
+    assert skipping.check(pod, ["n"], 0.0) == FREE
+    assert list(refused) == ([] if kept else ["n"])
+    assert kept or "nobody keeps up this NodeResourceTopology" in refused["n"]
+
+
+def test_a_fingerprint_tells_which_pods_the_numbers_count(
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked
+) -> None:
+    pods = [make_pod(f"p{i}", 4, 1, node="n", phase="Pending") for i in range(3)]
+    names = [("ml", pod.metadata.name) for pod in pods]
+    whole = [{"cpu": (48, 46, 46), GPU: (4, 4, 4)}, {"cpu": (48, 46, 46), GPU: (4, 4, 4)}]
+    free = {}
+    for counted in range(4):
+        checks = make_checks()
+        signature = {"nodeTopologyPodsFingerprint": fingerprint(names[:counted])}
+        checks.set_topology("n", make_topology("n", whole, attributes=signature))
+        for pod in pods:
+            checks.set_pod(pod)
+        free[counted] = [g for g in range(1, 5) if checks.without(asked(make_pod("q", 4, g)), "n", ["uid-none"], 0.0)][
+            -1
+        ]
+        checks.assume(asked(make_pod("other", 4, 4)), "n", 0.0, 30)
+    # Each pod that is not counted takes one from the first zone; a fourth GPU is then free in the second only.
+    assert free == {0: 4, 1: 4, 2: 4, 3: 4}
+
+
+def test_pods_that_the_numbers_cannot_count_yet_are_added(
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked
+) -> None:
+    one = [{"cpu": (48, 46, 46), GPU: (4, 4, 4)}]
+    before, after = "2027-01-15T07:59:00Z", "2027-01-15T08:00:01Z"
+    answers = {}
+    for start, phase in ((before, "Running"), (after, "Running"), (None, "Pending")):
+        checks = make_checks()
+        checks.set_topology("n", make_topology("n", one, metadata=BY_EXPORTER))
+        checks.set_pod(make_pod("p", 4, 1, node="n", phase=phase, start=start))
+        answers[start] = checks.check(asked(make_pod("q", 4, 4)), ["n"], UPDATED).failed == {}
+    assert answers == {before: True, after: False, None: False}
+
+
+@pytest.mark.parametrize(
+    ("damage", "place"),
+    [
+        (lambda v: v.update(zones=[]), "zones"),
+        (lambda v: v["zones"][0].pop("name"), "zones[0].name"),
+        (lambda v: v["zones"][1].update(name="node-0"), "two of one name"),
+        (lambda v: v["zones"][0]["resources"][0].update(available="-1"), "available"),
+        (lambda v: v["zones"][0]["resources"][0].update(capacity="9" * 30), "capacity"),
+        (lambda v: v["zones"][0]["resources"].append(v["zones"][0]["resources"][0]), "given twice"),
+        (lambda v: v["zones"][0]["resources"][0].update(capacity="70000", allocatable="70000"), "CPUs"),
+        (lambda v: v["zones"][0]["resources"][2].update(capacity="70000"), "devices"),
+        (lambda v: v["attributes"][0].update(value="strict"), "topologyManagerPolicy"),
+        (lambda v: v.update(apiVersion="v1"), "apiVersion"),
+        (lambda v: v.update(topologyPolicies=["Other"]), "topologyPolicies"),
+    ],
+)
+def test_numbers_that_no_node_has_say_where(make_checks: Make, make_topology: Make, damage: Make, place: str) -> None:
+    value = msgspec.json.decode(make_topology("n", [dict(zone) for zone in TWO]))
+    damage(value)
+    assert place in make_checks().set_topology("n", msgspec.json.encode(value))
+
+
+_COUNTS = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.fixed_dictionaries({"cpu": _COUNTS, GPU: _COUNTS, "memory": _COUNTS}), min_size=1, max_size=4))
+def test_a_rebuilt_node_has_free_what_the_numbers_say_is_available(
+    zones: list[dict[str, tuple[int, int, int]]],
+) -> None:
+    def resources(zone: dict[str, tuple[int, int, int]]) -> list[dict[str, Any]]:
+        parts = ("capacity", "allocatable", "available")
+        return [{"name": name, **dict(zip(parts, amounts, strict=True))} for name, amounts in zone.items()]
+
+    topology = topology_from(
+        Fields(
+            {
+                "apiVersion": "topology.node.k8s.io/v1alpha2",
+                "kind": "NodeResourceTopology",
+                "metadata": {"name": "n"},
+                "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}],
+                "zones": [
+                    {"name": f"node-{i}", "type": "Node", "resources": resources(zone)} for i, zone in enumerate(zones)
+                ],
+            }
+        )
+    )
+    machine, management, held = rebuild(topology)
+    policy = KubeletPolicy(
+        machine, NodeSetup(configuration=management.configuration, devices=management.devices, exact=False)
+    )
+    memo = policy.restore({held.pod.uid: held.pod}, {held.pod.uid: held.grants}).memo
+    room = free_by_node(policy.kubelet, memo.state)
+    for name in ("cpu", GPU, "memory"):
+        expected = {i: min(zone[name]) for i, zone in enumerate(zones)}
+        assert {i: room.get(name, {}).get(i, 0) for i in expected} == expected
