@@ -26,6 +26,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=F
     namespace: str | None = ""
     uid: str | None = ""
     resource_version: str | None = ""
+    generation: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None

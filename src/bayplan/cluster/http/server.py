@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
@@ -14,12 +16,19 @@ from bayplan.cluster.http.messages import Handler, HttpError, Request, Response,
 from bayplan.cluster.http.tls import FreshContext, TlsFiles
 from bayplan.errors import InputError
 
+BACKLOG = 128
+# How long to wait before accepting again when there was no file descriptor for a connection.
+NO_DESCRIPTOR_S = 0.2
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one server takes. `bodies_bytes`: of all bodies being received or answered; beyond it requests wait.
 
-    `body_bytes`: of one body (15,000 nodes of 7 KB are 110 MB); a larger one is refused before it is read.
-    `read_timeout_s` is for a request to come whole once it has begun, `idle_timeout_s` for one to begin.
+    `connections` counts those whose TLS handshake is under way. `body_bytes`: of one body (15,000 nodes of 7 KB are
+    110 MB); a larger one is refused before it is read. A chunked body, whose size is not told, takes as much of
+    `bodies_bytes` as the largest.
+    `read_timeout_s` is for a TLS handshake, for memory for a body, and for a request to come whole once it has begun;
+    `write_timeout_s` for the client to take the whole answer; `idle_timeout_s` for a request to begin.
     """
 
     connections: int = 256
@@ -35,7 +44,7 @@ class HttpServer:
     """One listening address and what answers there.
 
     `handler` answers a request, at once or as a coroutine; an `HttpError` that it raises becomes the answer, whatever
-    else it raises a 500 that `failed` is told of.
+    else it raises a 500 that `failed` is told of. `failed` must not raise.
     """
 
     def __init__(
@@ -51,46 +60,49 @@ class HttpServer:
         self.read_timeout_s = limits.read_timeout_s
         self.write_timeout_s = limits.write_timeout_s
         self.idle_timeout_s = limits.idle_timeout_s
+        self.failed = failed
         self._most_connections = limits.connections
         self._handler = handler
-        self._failed = failed
+        self._tls: FreshContext | None = None
         self._connections: set[Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._listener: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self._stopping = False
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """How many there are, those included whose TLS handshake is under way."""
         return len(self._connections)
 
     @property
     def port(self) -> int:
         """Where it listens."""
-        assert self._server is not None
-        return int(self._server.sockets[0].getsockname()[1])
+        assert self._listener is not None
+        return int(self._listener.getsockname()[1])
 
     async def start(self, host: str, port: int, tls: TlsFiles | None = None) -> None:
-        """Listen. Raises `InputError` for an address that cannot be had, and for TLS files that cannot be used."""
-        context = FreshContext(tls, self._failed).listening if tls else None
-        loop = asyncio.get_running_loop()
+        """Listen at an address, or at all if `host` is empty. Returns when connections are taken.
+
+        Raises `InputError` for an address that cannot be had, and for TLS files that cannot be used.
+        """
+        self._tls = FreshContext(tls, self.failed) if tls else None
         try:
-            self._server = await loop.create_server(
-                lambda: Connection(self),
-                host or None,
-                port,
-                ssl=context,
-                ssl_handshake_timeout=self.read_timeout_s if tls else None,
-                reuse_address=True,
-                backlog=128,
-            )
-        except OSError as error:
-            raise InputError(f"cannot listen: {error.strerror}", place=f"{host or '*'}:{port}") from error
+            self._listener = _listening(host, port)
+        except (OSError, OverflowError) as error:
+            problem = error.strerror if isinstance(error, OSError) else str(error)
+            raise InputError(f"cannot listen: {problem}", place=f"{host or '*'}:{port}") from error
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(self._listener))
 
     async def stop(self, grace_s: float) -> None:
         """Take no new connections, answer what has begun, close; after `grace_s` seconds close all the same."""
         self._stopping = True
-        if self._server is not None:
-            self._server.close()
+        if self._accepting is not None and self._listener is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+            self._listener.close()
+        for handshake in tuple(self._handshakes):
+            handshake.cancel()
         for connection in tuple(self._connections):
             connection.close()
         deadline = asyncio.get_running_loop().time() + grace_s
@@ -98,13 +110,56 @@ class HttpServer:
             await asyncio.sleep(0.02)
         for connection in tuple(self._connections):
             connection.abort()
-        while self._connections:
+        while self._connections or self._handshakes:
             await asyncio.sleep(0)
 
+    # Why not asyncio's own server: it tells of a connection after its TLS handshake, so that connections which only
+    # begin one, 256 KB each, could not be counted; and it has one TLS context for all.
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except ConnectionError:  # it has gone already
+                continue
+            except OSError as error:
+                self.failed(error)
+                await asyncio.sleep(NO_DESCRIPTOR_S)
+                continue
+            if len(self._connections) >= self._most_connections:
+                client.close()
+                continue
+            connection = Connection(self)
+            self._connections.add(connection)
+            handshake = loop.create_task(self._begin(connection, client))
+            self._handshakes.add(handshake)
+            handshake.add_done_callback(partial(self._begun, connection, client))
+
+    async def _begin(self, connection: Connection, client: socket.socket) -> None:
+        timeout_s = self.read_timeout_s if self._tls else None
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: connection,
+            client,
+            ssl=self._tls.now() if self._tls else None,
+            ssl_handshake_timeout=timeout_s,
+            ssl_shutdown_timeout=timeout_s,
+        )
+
+    def _begun(self, connection: Connection, client: socket.socket, handshake: asyncio.Task[None]) -> None:
+        self._handshakes.discard(handshake)
+        error = None if handshake.cancelled() else handshake.exception()
+        if error is None and not handshake.cancelled():
+            return
+        self._connections.discard(connection)
+        client.close()
+        # An OSError is of the client's making: no or a bad certificate, not TLS, too slow, gone.
+        if error is not None and not isinstance(error, OSError):
+            self.failed(error)
+
     def opened(self, connection: Connection) -> None:
-        """A client is there; one too many is sent away."""
-        self._connections.add(connection)
-        if len(self._connections) > self._most_connections or self._stopping:
+        """A client is there."""
+        if self._stopping:
             connection.abort()
 
     def closed(self, connection: Connection) -> None:
@@ -130,5 +185,16 @@ class HttpServer:
             return error.response
         if isinstance(error, InputError):
             return json_error(HTTPStatus.BAD_REQUEST, str(error))
-        self._failed(error)
+        self.failed(error)
         return json_error(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server's own; its log tells more")
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens, for IPv4 and IPv6 both where no address says which."""
+    if not host and socket.has_dualstack_ipv6():
+        listener = socket.create_server(("", port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+    else:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    listener.setblocking(False)
+    return listener

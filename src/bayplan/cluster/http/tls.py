@@ -30,35 +30,30 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FreshContext:
-    """The TLS context of a listening socket, whose files are looked at with each handshake.
+    """The TLS context for the next connection: of what is in the files now.
 
-    `failed` is told of files that could not be used. Raises `InputError` if they cannot be used at the start.
+    `failed` is told of files that could not be used, once for each change of them. Raises `InputError` if they cannot
+    be used at the start. A new context also knows none of the former one's sessions, so that a client whose authority
+    was taken out cannot resume one.
     """
 
     def __init__(self, files: TlsFiles, failed: Callable[[InputError], None]) -> None:
         self._files = files
         self._failed = failed
+        # Taken before the files are read: what changes meanwhile is seen the next time.
         self._seen = _stamps(files)
         self._current = _context(files)
-        self.listening = _context(files)
-        # Python asks this callback even if the client names no server; it may put another context in place, whose
-        # certificate and whose trusted authorities the handshake goes on with.
-        self.listening.sni_callback = self._chosen
 
-    def _chosen(self, connection: ssl.SSLObject, server_name: str | None, context: ssl.SSLContext) -> None:
-        self._refresh()
-        connection.context = self._current
-
-    def _refresh(self) -> None:
+    def now(self) -> ssl.SSLContext:
+        """The context, made anew if the files have changed."""
         stamps = _stamps(self._files)
-        if stamps == self._seen:
-            return
-        try:
-            self._current = _context(self._files)
-        except InputError as error:
-            self._failed(error)
-            return
-        self._seen = stamps
+        if stamps != self._seen:
+            self._seen = stamps
+            try:
+                self._current = _context(self._files)
+            except InputError as error:
+                self._failed(error)
+        return self._current
 
 
 def _stamps(files: TlsFiles) -> tuple[tuple[int, int, int], ...]:
@@ -79,7 +74,8 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     try:
-        context.load_cert_chain(files.certificate, files.key)
+        # An encrypted key is refused; without a password given OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(files.certificate, files.key, password="")
     except (OSError, ssl.SSLError) as error:
         raise InputError(f"cannot use the certificate and key: {error}", source=files.certificate) from error
     if files.client_ca:
