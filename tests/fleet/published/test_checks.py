@@ -103,7 +103,7 @@ def test_what_pods_that_ended_held_is_free_before_the_node_says_so(
     checks.set_pod(make_pod("p0", 4, 4, node="n", phase="Succeeded"))
     assert checks.check(more, ["n"], now) == FREE
     checks.assume(more, "n", now, 30)
-    checks.remove_pod(running[1])
+    checks.remove_pod("uid-p1")
     assert checks.check(asked(make_pod("last", 4, 4)), ["n"], now) == FREE
 
 

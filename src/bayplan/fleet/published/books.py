@@ -7,19 +7,20 @@ the order in which they came. Where the hub would refuse one of those, so will t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 import msgspec
 
 from bayplan.errors import InputError
 from bayplan.fleet.published.asks import Asks, asks_of
 from bayplan.fleet.published.layout import HeldPod
-from bayplan.fleet.published.pod_objects import pod_of
+from bayplan.fleet.published.pod_objects import named, pod_of
 from bayplan.fleet.published.sources import Origin, Source
 from bayplan.fleet.published.states import State, States
 from bayplan.protocols.kubernetes import PodObject
 from bayplan.workload.model import Pod
 
-MOST_DEPARTED = 256
+MOST_DEPARTED = 1_024
 _ORDER: tuple[Origin, ...] = ("layout", "annotation", "topology")
 ShapeOf = Callable[[Pod], bytes]
 
@@ -40,7 +41,7 @@ class NodeBooks:
         self._problems: dict[Origin, str] = {}
         self._bound: dict[str, PodObject] = {}
         self._assumed: dict[str, Assumed] = {}
-        self._gone: set[str] = set()
+        self._gone: dict[str, None] = {}
         self._departed: dict[str, tuple[str, str]] = {}
         self._state: State | None = None
         self._base: State | None = None
@@ -50,7 +51,7 @@ class NodeBooks:
     @property
     def empty(self) -> bool:
         """Whether nothing is known of it any more."""
-        return not (self._sources or self._problems or self._bound or self._assumed)
+        return not (self._sources or self._problems or self._bound or self._assumed or self._gone)
 
     @property
     def source(self) -> Source | None:
@@ -99,15 +100,16 @@ class NodeBooks:
         if known is None or assumed is not None or moved:
             self._state = None
 
-    def leave(self, uid: str, named: tuple[str, str]) -> None:
+    def leave(self, uid: str) -> None:
         """A pod that was here has ended, or is gone: what it held is free."""
-        self._bound.pop(uid, None)
+        pod = self._bound.pop(uid, None)
         self._assumed.pop(uid, None)
-        self._gone.add(uid)
+        self._gone[uid] = None
         self._base = None
-        self._departed[uid] = named
-        while len(self._departed) > MOST_DEPARTED:
-            self._departed.pop(next(iter(self._departed)))
+        if pod is not None:
+            self._departed[uid] = named(pod)
+        _bound_to(MOST_DEPARTED, self._gone)
+        _bound_to(MOST_DEPARTED, self._departed)
         self._state = None
 
     def assume(self, pod: Pod, until: float) -> None:
@@ -153,7 +155,8 @@ class NodeBooks:
         """What the document says is held, without what has gone."""
         if self._base is not None and not uids:
             return self._base
-        self._gone &= {held.pod.uid for held in source.pods}
+        there = {held.pod.uid for held in source.pods}
+        self._gone = {uid: None for uid in self._gone if uid in there}
         state = states.base(source.kind, [held for held in self.held() if held.pod.uid not in uids])
         if not uids:
             self._base = state
@@ -181,3 +184,9 @@ class NodeBooks:
                 self._problems["topology" if not source.by_pod else source.origin] = f"pod {bound.full_name}: {error}"
         there = {held.pod.uid for held in source.pods}
         return pods + [one.pod for uid, one in self._assumed.items() if uid not in there]
+
+
+def _bound_to(most: int, table: dict[str, Any]) -> None:
+    """Forget the oldest beyond so many."""
+    while len(table) > most:
+        del table[next(iter(table))]

@@ -11,7 +11,7 @@ Nothing is asked per request that was asked before: answers are kept by the pod'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -20,8 +20,8 @@ from bayplan.fleet.published.asks import Asks, asks_of, left, objection, score
 from bayplan.fleet.published.books import NodeBooks
 from bayplan.fleet.published.kinds import Kinds, PolicyOf
 from bayplan.fleet.published.layout import HEARTBEAT_ANNOTATION, LAYOUT_ANNOTATION
-from bayplan.fleet.published.pod_objects import named, node_uid
-from bayplan.fleet.published.sources import TITLES, Origin, Source, layout_source, topology_source
+from bayplan.fleet.published.pod_objects import node_uid
+from bayplan.fleet.published.sources import TITLES, Origin, Source, layout_source, topology_source, values_of
 from bayplan.fleet.published.states import State, States, Verdict
 from bayplan.fleet.shapes import Shapes
 from bayplan.protocols.kubernetes import NodeObject, PodObject
@@ -33,10 +33,15 @@ from bayplan.workload.times import parse_moment
 Doubt = Literal["skip", "refuse"]
 RULE = "zones/admission"
 # What the pods of one controller differ in, and no policy goes by.
-_OWN_LABELS = (
+_OWN = (
     "statefulset.kubernetes.io/pod-name",
     "apps.kubernetes.io/pod-index",
     "batch.kubernetes.io/job-completion-index",
+    "kubectl.kubernetes.io/",
+    "kubernetes.io/config.",
+    "cni.projectcalico.org/",
+    "k8s.v1.cni.cncf.io/",
+    "k8s.ovn.org/",
 )
 _FEWEST_UNKNOWN = 0
 
@@ -83,14 +88,25 @@ class ZoneChecks:
         self._until: dict[str, float] = {}
         self._shapes = Shapes()
         self._annotated: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._pictures: dict[str, str] = {}
+        self._changed: dict[str, None] = {}
 
-    def set_layout(self, node: str, data: bytes) -> str:
-        """A NodeLayout object came or changed. Gives what is wrong with it; then the node counts as one without."""
-        return self._read(node, "layout", lambda: layout_source(data, self.kinds, node=node))
+    @property
+    def anything_told(self) -> bool:
+        """Whether some node has a document, be it one that cannot be read."""
+        return bool(self._told)
 
-    def set_topology(self, node: str, data: bytes) -> str:
+    def set_layout(self, node: str, document: bytes | Mapping[str, Any]) -> str:
+        """A NodeLayout came or changed. Gives what is wrong with it; then the node counts as one without.
+
+        `document` is its JSON, or what was read from that.
+        """
+        return self._read(node, "layout", lambda: layout_source(_values(document), self.kinds, node=node))
+
+    def set_topology(self, node: str, document: bytes | Mapping[str, Any]) -> str:
         """A NodeResourceTopology came or changed. Gives what is wrong with it."""
-        return self._read(node, "topology", lambda: topology_source(data, self.kinds, node=node))
+        return self._read(node, "topology", lambda: topology_source(_values(document), self.kinds, node=node))
 
     def set_node(self, node: NodeObject) -> str:
         """A Node came or changed: its annotations may hold a layout and its heartbeat. Gives what is wrong with it."""
@@ -105,7 +121,7 @@ class ZoneChecks:
             problem = self._read(
                 node.name,
                 "annotation",
-                lambda: layout_source(text.encode(), self.kinds, node=node.name, origin="annotation"),
+                lambda: layout_source(values_of(text.encode()), self.kinds, node=node.name, origin="annotation"),
             )
         beat = node.annotations.get(HEARTBEAT_ANNOTATION)
         if beat:
@@ -122,14 +138,19 @@ class ZoneChecks:
 
     def remove_document(self, node: str, origin: Origin) -> None:
         """A document is gone."""
-        if node in self._nodes:
-            self._nodes[node].set_source(origin, None)
-            self._tidy(node)
+        books = self._nodes.get(node)
+        if books is None:
+            return
+        books.set_source(origin, None)
+        if books.source is None and not books.problem:
+            self._told.discard(node)
+        self._tidy(node)
 
     def remove_node(self, node: str) -> None:
         """A node is gone, with all that was known of it."""
         books = self._nodes.pop(node, None)
         self._annotated.pop(node, None)
+        self._told.discard(node)
         if books is not None:
             self._where = {uid: where for uid, where in self._where.items() if where != node}
             self._until = {uid: until for uid, until in self._until.items() if uid in self._where}
@@ -139,10 +160,16 @@ class ZoneChecks:
         uid = node_uid(pod)
         node = pod.spec.node_name or ""
         if pod.has_ended:
-            self._leave(uid, node, named(pod))
+            self._pictures.pop(pod.metadata.uid or "", None)
+            if node:
+                self._books(node).bind(uid, pod)  # if only it had been seen running
+                self._where[uid] = node
+            self._leave(uid)
             return
         if not node:
             return
+        if pod.metadata.uid and pod.metadata.uid != uid:
+            self._pictures[pod.metadata.uid] = uid
         before = self._where.get(uid)
         if before is not None and before != node:
             self._nodes[before].forget(uid)
@@ -150,9 +177,9 @@ class ZoneChecks:
         self._where[uid] = node
         self._until.pop(uid, None)
 
-    def remove_pod(self, pod: PodObject) -> None:
-        """A pod is gone from the API."""
-        self._leave(node_uid(pod), pod.spec.node_name or "", named(pod))
+    def remove_pod(self, uid: str) -> None:
+        """A pod is gone from the API, which knew it by that uid."""
+        self._leave(self._pictures.pop(uid, uid))
 
     def check(self, pod: Pod, names: Iterable[str], now: float) -> Checked:
         """Which of these nodes would refuse the pod, with reasons in numbers. Nodes that do not tell: as configured."""
@@ -270,19 +297,32 @@ class ZoneChecks:
         """What a hub in that state says."""
         return self.states.verdict(self.shape_of(pod), state, pod)
 
+    def settle(self, most: int = 64) -> int:
+        """Work out the states of nodes that changed, so that requests need not; gives how many are left.
+
+        Only for speed: a request works out what it needs.
+        """
+        for name in list(self._changed)[:most]:
+            del self._changed[name]
+            books = self._nodes.get(name)
+            if books is not None:
+                books.state(self.states, self.shape_of)
+        return len(self._changed)
+
     def problems(self) -> Mapping[str, str]:
         """Node -> what is wrong with its documents."""
         return {name: books.problem for name, books in self._nodes.items() if books.problem}
 
     def shape_of(self, pod: Pod) -> bytes:
         """Pods of one shape are answered alike."""
-        if any(label in pod.labels for label in _OWN_LABELS):
-            labels = {name: value for name, value in pod.labels.items() if name not in _OWN_LABELS}
-            pod = msgspec.structs.replace(pod, labels=labels)
+        if any(key.startswith(_OWN) for key in (*pod.labels, *pod.annotations)):
+            labels, annotations = _common(pod.labels), _common(pod.annotations)
+            pod = msgspec.structs.replace(pod, labels=labels, annotations=annotations)
         return self._shapes.of(pod).key
 
     def _read(self, node: str, origin: Origin, read: Callable[[], Source]) -> str:
         books = self._books(node)
+        self._told.add(node)
         try:
             books.set_source(origin, read())
         except InputError as error:
@@ -317,14 +357,17 @@ class ZoneChecks:
         if against:
             checked.failed[name] = against
 
-    def _leave(self, uid: str, node: str, name: tuple[str, str]) -> None:
-        where = self._where.pop(uid, node)
+    def _leave(self, uid: str) -> None:
+        where = self._where.pop(uid, "")
         self._until.pop(uid, None)
         if where in self._nodes:
-            self._nodes[where].leave(uid, name)
+            self._nodes[where].leave(uid)
+            self._changed[where] = None
             self._tidy(where)
 
     def _books(self, node: str) -> NodeBooks:
+        """The books of a node, for something to be changed in them."""
+        self._changed[node] = None
         books = self._nodes.get(node)
         if books is None:
             books = self._nodes[node] = NodeBooks(node)
@@ -333,3 +376,11 @@ class ZoneChecks:
     def _tidy(self, node: str) -> None:
         if self._nodes[node].empty:
             del self._nodes[node]
+
+
+def _values(document: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+    return values_of(document) if isinstance(document, bytes) else document
+
+
+def _common(pairs: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in pairs.items() if not key.startswith(_OWN)}

@@ -83,9 +83,10 @@ def explain(checks: ZoneChecks, pod: Pod, node: str, now: float) -> ZoneAnswer:
 
 
 def _blockers(state: State, pod: Pod) -> tuple[str, ...]:
-    """The fewest pods without which the pod is admitted, by name; none where that is not found."""
-    pods = state.contents.pods
-    holders = [uid for uid in pods if any(map(_holds, state.contents.grants.get(uid, ()))) and not is_stand_in(uid)]
+    """The fewest pods without which the pod is admitted, of those the ones that hold least; none if not found."""
+    pods, grants = state.contents.pods, state.contents.grants
+    holders = [uid for uid in pods if any(map(_holds, grants.get(uid, ()))) and not is_stand_in(uid)]
+    holders.sort(key=lambda uid: (*_weight(grants[uid]), pods[uid].full_name))
     tried = 0
     for count in range(1, MOST_BLOCKERS + 1):
         for uids in combinations(holders, count):
@@ -121,6 +122,12 @@ def _suspects(checks: ZoneChecks, node: str, pod: Pod, resource: str) -> tuple[s
             names.append(bound.full_name)
     shown = names[:MOST_NAMED]
     return (*shown, f"{len(names) - len(shown)} more") if len(names) > len(shown) else tuple(shown)
+
+
+def _weight(grants: tuple[Grant, ...]) -> tuple[int, int]:
+    """Devices and CPUs that it would give up."""
+    devices = sum(len(granted.ids) for grant in grants for granted in grant.devices)
+    return devices, sum(len(grant.exclusive) for grant in grants)
 
 
 def _holds(grant: Grant) -> bool:

@@ -7,7 +7,6 @@ that what one hub has answered need not be asked of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -25,6 +24,7 @@ PolicyOf = Callable[[str], Callable[[Machine, NodeSetup], Policy]]
 """A policy's class by its name. Raises `InputError` for a name that is none."""
 
 _MAX_KEPT = 10_000
+_encode = msgspec.json.Encoder().encode
 
 
 class Kind:
@@ -66,12 +66,12 @@ class Kinds:
         self._made = 0
         self._encode = msgspec.msgpack.Encoder(enc_hook=encode_idset).encode
 
-    def of_spec(self, spec: msgspec.Raw) -> Kind:
+    def of_spec(self, spec: Fields) -> Kind:
         """The kind that the `spec` of a layout tells. Raises `InputError`."""
-        text = bytes(spec)
+        text = _text(spec)
         kind = self._by_text.get(text)
         if kind is None:
-            kind = self.of(*read_spec(Fields(_values(text), "spec")))
+            kind = self.of(*read_spec(spec))
             self._keep(self._by_text, text, kind)
         return kind
 
@@ -103,8 +103,9 @@ class Kinds:
         table[key] = kind
 
 
-def _values(text: bytes) -> dict[str, Any]:
+def _text(spec: Fields) -> bytes:
+    """What tells specs apart, as they were written. Raises `InputError`."""
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"not a mapping: {error}", place="spec") from error
+        return _encode(spec.value)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InputError(f"no plain values: {error}", place=spec.path) from error

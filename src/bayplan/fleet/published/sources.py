@@ -7,7 +7,7 @@ as not counted, so that it is added and nothing is given twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -34,6 +34,8 @@ from bayplan.workload.times import parse_moment
 
 MOST_NEWER = 16
 """No more pods than this are tried as those that a fingerprint does not have yet."""
+
+_ANY = msgspec.json.Decoder(dict[str, Any])
 
 Origin = Literal["layout", "annotation", "topology"]
 TITLES: dict[Origin, str] = {
@@ -70,36 +72,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(node_uid(pod) for pod in bound if _seen_running(pod, self.topology.updated))
 
 
-class _Wire(msgspec.Struct, frozen=True, kw_only=True):
-    """A layout's parts as they came: `spec` is compared with what was read before."""
-
-    spec: msgspec.Raw
-    status: dict[str, Any] = {}
-    metadata: dict[str, Any] = {}
-    apiVersion: str = ""  # noqa: N815
-    kind: str = ""
-
-
-_WIRE = msgspec.json.Decoder(_Wire)
-_ANY = msgspec.json.Decoder(dict[str, Any])
-
-
-def layout_source(data: bytes, kinds: Kinds, *, node: str, origin: Origin = "layout") -> Source:
-    """A NodeLayout's JSON. Raises `InputError`, also where it is another node's."""
-    _check_size(data)
-    try:
-        wire = _WIRE.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"not a {KIND}: {error}") from error
-    fields = Fields(
-        {"apiVersion": wire.apiVersion, "kind": wire.kind, "metadata": wire.metadata, "status": wire.status}
-    )
+def layout_source(value: Mapping[str, Any], kinds: Kinds, *, node: str, origin: Origin = "layout") -> Source:
+    """A NodeLayout's values. Raises `InputError`, also where it is another node's."""
+    fields = Fields(dict(value))
     check_header(fields)
     _check_name(fields.mapping("metadata").text("name"), node)
     status = fields.mapping("status")
     return Source(
         origin=origin,
-        kind=kinds.of_spec(wire.spec),
+        kind=kinds.of_spec(fields.mapping("spec")),
         pods=read_pods(status),
         heartbeat=read_heartbeat(status),
         generation=status.integer("generation", 0, 2**62) or 0,
@@ -107,28 +88,28 @@ def layout_source(data: bytes, kinds: Kinds, *, node: str, origin: Origin = "lay
     )
 
 
-def topology_source(data: bytes, kinds: Kinds, *, node: str) -> Source:
-    """A NodeResourceTopology's JSON. Raises `InputError`."""
-    _check_size(data)
-    try:
-        values = _ANY.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"not a NodeResourceTopology: {error}") from error
-    topology = topology_from(Fields(values))
+def topology_source(value: Mapping[str, Any], kinds: Kinds, *, node: str) -> Source:
+    """A NodeResourceTopology's values. Raises `InputError`."""
+    topology = topology_from(Fields(dict(value)))
     _check_name(topology.name, node)
     rebuilt = rebuild(topology)
     kind = kinds.of(rebuilt.machine, rebuilt.management)
     return Source(origin="topology", kind=kind, pods=(rebuilt.held,), topology=topology)
 
 
+def values_of(data: bytes) -> dict[str, Any]:
+    """The values of a document that came as JSON. Raises `InputError`."""
+    if len(data) > LAYOUT_FILE.text_bytes:
+        raise InputError("too large", value=len(data), expected=f"at most {LAYOUT_FILE.text_bytes} bytes")
+    try:
+        return _ANY.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not a JSON object: {error}") from error
+
+
 def is_stand_in(uid: str) -> bool:
     """Whether a pod stands for what numbers by zone say is held."""
     return uid == STAND_IN
-
-
-def _check_size(data: bytes) -> None:
-    if len(data) > LAYOUT_FILE.text_bytes:
-        raise InputError("too large", value=len(data), expected=f"at most {LAYOUT_FILE.text_bytes} bytes")
 
 
 def _check_name(name: str, node: str) -> None:
