@@ -130,37 +130,27 @@ class NodeBooks:
         """The state that counts; None without a document, or with one that contradicts itself (see `problem`)."""
         if self._state is None and self.source is not None and not self._problem:
             try:
-                self._state = self.state_without(states, shape_of, ())
+                self._state = self._work_out(states, shape_of, self.source)
             except InputError as error:
                 self._problem = str(error)
         return self._state
 
-    def state_without(self, states: States, shape_of: ShapeOf, uids: Collection[str]) -> State:
-        """The state if these pods went too. There must be a document. Raises `InputError`."""
-        source = self.source
-        assert source is not None
-        state = self._document_state(states, source, uids)
+    def _work_out(self, states: States, shape_of: ShapeOf, source: Source) -> State:
+        state = self._document_state(states, source)
         extra = []
         for pod in self._uncounted(source):
-            if pod.uid in uids:
-                continue
             extra.append(asks_of(pod))
-            after = states.after(shape_of(pod), state, pod)
-            state = after or state
-        if not uids:
-            self._extra = tuple(asks for asks in extra if asks.anything)
+            state = states.after(shape_of(pod), state, pod) or state
+        self._extra = tuple(asks for asks in extra if asks.anything)
         return state
 
-    def _document_state(self, states: States, source: Source, uids: Collection[str]) -> State:
+    def _document_state(self, states: States, source: Source) -> State:
         """What the document says is held, without what has gone."""
-        if self._base is not None and not uids:
-            return self._base
-        there = {held.pod.uid for held in source.pods}
-        self._gone = {uid: None for uid in self._gone if uid in there}
-        state = states.base(source.kind, [held for held in self.held() if held.pod.uid not in uids])
-        if not uids:
-            self._base = state
-        return state
+        if self._base is None:
+            there = {held.pod.uid for held in source.pods}
+            self._gone = {uid: None for uid in self._gone if uid in there}
+            self._base = states.base(source.kind, self.held())
+        return self._base
 
     def held(self) -> tuple[HeldPod, ...]:
         """What the document says is held by pods that have not gone since."""

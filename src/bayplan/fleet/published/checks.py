@@ -269,11 +269,14 @@ class ZoneChecks:
         if doubt is not None:
             return not doubt.refused
         assert books is not None
-        try:
-            state = books.state_without(self.states, self.shape_of, frozenset(victims))
-        except InputError:
+        state = books.state(self.states, self.shape_of)
+        if state is None:
             return self.settings.missing == "skip"
-        return self.states.verdict(self.shape_of(pod), state, pod).after is not None
+        hub = state.kind.hub(state.contents)
+        for uid in victims:
+            if uid in hub.ledger.pods:
+                hub.release(uid)
+        return hub.admit(pod).admitted
 
     def books(self, node: str) -> NodeBooks | None:
         """What is known of a node, for those who explain it."""
