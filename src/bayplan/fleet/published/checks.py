@@ -108,6 +108,10 @@ class ZoneChecks:
         """A NodeResourceTopology came or changed. Gives what is wrong with it."""
         return self._read(node, "topology", lambda: topology_source(_values(document), self.kinds, node=node))
 
+    def set_source(self, node: str, source: Source) -> None:
+        """A document that was made here rather than read."""
+        self._read(node, source.origin, lambda: source)
+
     def set_node(self, node: NodeObject) -> str:
         """A Node came or changed: its annotations may hold a layout and its heartbeat. Gives what is wrong with it."""
         text = node.annotations.get(LAYOUT_ANNOTATION)

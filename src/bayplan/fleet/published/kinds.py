@@ -6,7 +6,7 @@ that what one hub has answered need not be asked of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -28,9 +28,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Kind:
-    """One machine under one policy, with what a hub of it starts from. `number` tells kinds apart."""
+    """One machine under one policy, with what a hub of it starts from. `number` tells kinds apart.
 
-    def __init__(self, number: int, machine: Machine, policy: Policy, plugins: Sequence[ResourcePlugin]) -> None:
+    `allocatable` is what such a node says to be for pods; empty: it does not say.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        machine: Machine,
+        policy: Policy,
+        plugins: Sequence[ResourcePlugin],
+        allocatable: Mapping[str, int] | None = None,
+    ) -> None:
+        self.allocatable = dict(allocatable or {})
         self.number = number
         self.machine = machine
         self.policy = policy
@@ -63,6 +74,7 @@ class Kinds:
         self._plugins = tuple(plugins)
         self._by_text: dict[bytes, Kind] = {}
         self._by_value: dict[bytes, Kind] = {}
+        self._adopted: dict[tuple[int, int], Kind] = {}
         self._made = 0
         self._encode = msgspec.msgpack.Encoder(enc_hook=encode_idset).encode
 
@@ -92,10 +104,18 @@ class Kinds:
                 raise
             except BayplanError as error:
                 raise InputError(f"policy {management.policy} would not start: {error}", place="spec") from error
-            kind = Kind(self._made, machine, policy, self._plugins)
+            kind = Kind(self._made, machine, policy, self._plugins, management.allocatable)
             self._made += 1
             self._keep(self._by_value, key, kind)
         return kind
+
+    def adopt(self, machine: Machine, policy: Policy) -> Kind:
+        """The kind of a machine under a policy that was made elsewhere; the same for the same objects."""
+        key = (id(machine), id(policy))
+        if key not in self._adopted:
+            self._adopted[key] = Kind(self._made, machine, policy, self._plugins)  # which keeps both alive
+            self._made += 1
+        return self._adopted[key]
 
     def _keep(self, table: dict[bytes, Kind], key: bytes, kind: Kind) -> None:
         if len(table) >= _MAX_KEPT:
