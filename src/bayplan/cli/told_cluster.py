@@ -49,7 +49,7 @@ def told_cluster(
     named = {spec.name for spec in specs}
     specs += [_unlisted(name, one) for name, one in _documents(objects) if name not in named]
     if not specs:
-        raise InputError("no nodes", source=objects.pods[0].source, expected="Nodes, or documents of nodes")
+        raise InputError("no nodes", source=objects.pods[0].source, expected="objects of kind Node, NodeLayout or NodeResourceTopology")
     zones = ZoneChecks(ZoneSettings(), load_policy, plugins)
     notes = Notes()
     offers = {spec.name: _tell(zones, spec, objects, parts_of, notes) for spec in specs}

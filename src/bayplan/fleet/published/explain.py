@@ -6,8 +6,6 @@ zone are told nobody knows who holds what, and the pods that ask for the same ar
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import msgspec
 
 from bayplan.errors import InputError
@@ -17,12 +15,10 @@ from bayplan.fleet.published.numbers import TellsRoom, numbers_of, with_numbers
 from bayplan.fleet.published.pod_objects import pod_of
 from bayplan.fleet.published.sources import TITLES, is_stand_in
 from bayplan.fleet.published.states import State
-from bayplan.hub.hub import Hub
-from bayplan.resources.decision import Grant, Refusal
+from bayplan.hub.blockers import blockers
+from bayplan.resources.decision import Refusal
 from bayplan.workload.model import Pod
 
-MOST_TRIED = 300
-MOST_BLOCKERS = 3
 MOST_NAMED = 6
 
 
@@ -77,31 +73,16 @@ def explain(checks: ZoneChecks, pod: Pod, node: str, now: float) -> ZoneAnswer:
     if verdict.impossible:
         refusal = with_numbers(refusal, numbers, "; impossible on this kind of node")
         return msgspec.structs.replace(answer, refusal=refusal, impossible=True)
-    blockers = _blockers(state, pod) or _suspects(checks, node, pod, numbers.resource)
-    tail = f"; blocked by {', '.join(blockers)}" if blockers else ""
-    return msgspec.structs.replace(answer, refusal=with_numbers(refusal, numbers, tail), blockers=blockers)
+    names = _blockers(state, pod) or _suspects(checks, node, pod, numbers.resource)
+    tail = f"; blocked by {', '.join(names)}" if names else ""
+    return msgspec.structs.replace(answer, refusal=with_numbers(refusal, numbers, tail), blockers=names)
 
 
 def _blockers(state: State, pod: Pod) -> tuple[str, ...]:
-    """The fewest pods without which the pod is admitted, of those the ones that hold least; none if not found."""
-    pods, grants = state.contents.pods, state.contents.grants
-    holders = [uid for uid in pods if any(map(_holds, grants.get(uid, ()))) and not is_stand_in(uid)]
-    holders.sort(key=lambda uid: (*_weight(grants[uid]), pods[uid].full_name))
-    tried = 0
-    for count in range(1, MOST_BLOCKERS + 1):
-        for uids in combinations(holders, count):
-            tried += 1
-            if tried > MOST_TRIED:
-                return ()
-            if _admitted_without(state.kind.hub(state.contents), uids, pod):
-                return tuple(pods[uid].full_name for uid in uids)
-    return ()
-
-
-def _admitted_without(hub: Hub, uids: tuple[str, ...], pod: Pod) -> bool:
-    for uid in uids:
-        hub.release(uid)
-    return hub.admit(pod).admitted
+    """The pods in the way, by name."""
+    hub = state.kind.hub(state.contents)
+    found = blockers(hub, pod, known=lambda uid: not is_stand_in(uid))
+    return tuple(state.contents.pods[uid].full_name for uid in found)
 
 
 def _suspects(checks: ZoneChecks, node: str, pod: Pod, resource: str) -> tuple[str, ...]:
@@ -122,13 +103,3 @@ def _suspects(checks: ZoneChecks, node: str, pod: Pod, resource: str) -> tuple[s
             names.append(bound.full_name)
     shown = names[:MOST_NAMED]
     return (*shown, f"{len(names) - len(shown)} more") if len(names) > len(shown) else tuple(shown)
-
-
-def _weight(grants: tuple[Grant, ...]) -> tuple[int, int]:
-    """Devices and CPUs that it would give up."""
-    devices = sum(len(granted.ids) for grant in grants for granted in grant.devices)
-    return devices, sum(len(grant.exclusive) for grant in grants)
-
-
-def _holds(grant: Grant) -> bool:
-    return bool(grant.exclusive or grant.memory or grant.devices)
