@@ -184,7 +184,7 @@ def machine_presets() -> int:
     "-c",
     type=FILE,
     metavar="FILE",
-    help="A cluster file, or `kubectl get nodes,pods -A -o json` (with noderesourcetopologies and nodelayouts).",
+    help="A cluster file; `kubectl get nodes,pods -A -o json` (and noderesourcetopologies, nodelayouts); or live.",
 )
 @click.option(
     "--hugepages",

@@ -34,6 +34,8 @@ from bayplan.workload.notes import Note
 if TYPE_CHECKING:  # one machine needs none of it, and starts faster without
     from bayplan.cli.told_cluster import ToldCluster
 
+LIVE = "live"
+
 
 class Assembly:
     """Builds nodes; machines and configurations that several nodes name are read once. Gathers notes."""
@@ -176,6 +178,10 @@ class Assembly:
 
 
 def _cluster_documents(path: str) -> list[Document]:
+    if path == LIVE:
+        from bayplan.cli.live_cluster import live_documents
+
+        return live_documents()
     try:
         return list(open_documents([path]))
     except InputError as error:

@@ -20,7 +20,6 @@ from bayplan.resources.plugin import ResourcePlugin
 from bayplan.workload.documents import Document
 from bayplan.workload.notes import Note, Notes
 
-LIVE = "live"
 PartsOf = Callable[[NodeSpec], tuple[Machine, Policy, Mapping[str, int]]]
 """Machine, policy and what it offers, of a node whose machine is named."""
 
@@ -49,7 +48,11 @@ def told_cluster(
     named = {spec.name for spec in specs}
     specs += [_unlisted(name, one) for name, one in _documents(objects) if name not in named]
     if not specs:
-        raise InputError("no nodes", source=objects.pods[0].source, expected="objects of kind Node, NodeLayout or NodeResourceTopology")
+        raise InputError(
+            "no nodes",
+            source=objects.pods[0].source,
+            expected="objects of kind Node, NodeLayout or NodeResourceTopology",
+        )
     zones = ZoneChecks(ZoneSettings(), load_policy, plugins)
     notes = Notes()
     offers = {spec.name: _tell(zones, spec, objects, parts_of, notes) for spec in specs}

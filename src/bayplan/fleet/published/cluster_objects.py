@@ -114,12 +114,20 @@ def _add_annotated(table: dict[str, PlacedObject], one: PlacedObject) -> None:
     """The layout in a Node's annotation, if it has one."""
     try:
         metadata = Fields(one.value).mapping("metadata")
-        text = metadata.mapping("annotations").text(LAYOUT_ANNOTATION)
-        value = values_of(text.encode()) if text else None
+        annotations = metadata.mapping("annotations")
+        text = annotations.text(LAYOUT_ANNOTATION)
+        value = _layout_in(text, annotations.at(LAYOUT_ANNOTATION)) if text else None
     except InputError as error:
         raise error.in_document(source=one.source, document=one.place) from error
     if value is not None:
         table[metadata.required_text("name")] = PlacedObject(one.source, f"{one.place}: {LAYOUT_ANNOTATION}", value)
+
+
+def _layout_in(text: str, place: str) -> dict[str, Any]:
+    try:
+        return values_of(text.encode())
+    except InputError as error:
+        raise error.within(place=place) from error
 
 
 def _is_list_item(one: PlacedObject) -> bool:
