@@ -290,3 +290,17 @@ def test_a_live_cluster_is_planned_as_its_dump_is(run: Run, save: Save, api_serv
     assert said.returncode == 0, said.stderr
     (placement,) = json.loads(said.stdout)["placements"]
     assert (placement["pod"]["name"], placement["node"]) == ("waits", "a")
+
+
+def test_what_an_extender_would_doubt_is_said_and_planned_all_the_same(run: Run, save: Save) -> None:
+    new, old = layout_of(run, save, "new"), layout_of(run, save, "old")
+    old["status"]["heartbeat"] = "2026-12-03T13:00:00Z"
+    by_hand = topology("hand", [4, 4])
+    by_hand["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    save("dump.json", items(new, old, by_hand, node("bare", 0), pod("one", 1, 1)))
+    said = run("plan", "--cluster", "dump.json")
+    assert said.returncode == 0
+    assert "node old: planned all the same: what the node told is 3600 s old" in said.stderr
+    assert "node hand: planned all the same: nobody keeps up this NodeResourceTopology" in said.stderr
+    assert "node new" not in said.stderr
+    assert "node bare: planned" not in said.stderr

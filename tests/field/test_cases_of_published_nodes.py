@@ -9,7 +9,8 @@ import pytest
 
 from bayplan.files.plugins import load_policy, load_resources
 from bayplan.files.presets import load_preset
-from bayplan.fleet.published.checks import ZoneChecks, ZoneSettings
+from bayplan.fleet.published.checks import ZoneChecks
+from bayplan.fleet.published.doubts import ZoneSettings
 from bayplan.fleet.published.explain import explain
 from bayplan.fleet.published.fingerprint import fingerprint
 from bayplan.fleet.published.layout import HeldPod, Management, NodeLayout, write_layout

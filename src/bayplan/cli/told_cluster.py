@@ -9,8 +9,9 @@ from bayplan.errors import InputError
 from bayplan.files.plugins import load_policy
 from bayplan.fleet.cluster_file import NodeSpec, read_cluster
 from bayplan.fleet.node import FleetNode
-from bayplan.fleet.published.checks import ZoneChecks, ZoneSettings
+from bayplan.fleet.published.checks import ZoneChecks
 from bayplan.fleet.published.cluster_objects import ClusterObjects, PlacedObject, as_documents, pod_object
+from bayplan.fleet.published.doubts import ZoneSettings
 from bayplan.fleet.published.fleet_nodes import bare_machine, bare_management, fleet_node
 from bayplan.fleet.published.sources import Source
 from bayplan.machine import Machine
@@ -20,6 +21,8 @@ from bayplan.resources.plugin import ResourcePlugin
 from bayplan.workload.documents import Document
 from bayplan.workload.notes import Note, Notes
 
+_EVER = float("inf")
+"""What is made here does not get old."""
 PartsOf = Callable[[NodeSpec], tuple[Machine, Policy, Mapping[str, int]]]
 """Machine, policy and what it offers, of a node whose machine is named."""
 
@@ -56,6 +59,7 @@ def told_cluster(
     zones = ZoneChecks(ZoneSettings(), load_policy, plugins)
     notes = Notes()
     offers = {spec.name: _tell(zones, spec, objects, parts_of, notes) for spec in specs}
+    _doubt(zones, [spec.name for spec in specs if not spec.machine or spec.name in objects.layouts], notes)
     pods = [(one, pod_object(one)) for one in objects.pods]
     waiting = [(one, pod) for one, pod in pods if not pod.spec.node_name and not pod.has_ended]
     names = {spec.name for spec in specs}
@@ -98,17 +102,26 @@ def _tell(
         return offers
     elif topology is not None:
         problem = zones.set_topology(spec.name, topology.value)
-        doubt = zones.doubt_of(spec.name, 0.0)
-        if doubt:
-            notes.add("topology-unowned", f"node {spec.name}: {doubt}")
     else:
         kind = zones.kinds.of(bare_machine(spec.allocatable), bare_management())
-        zones.set_source(spec.name, Source(origin="layout", kind=kind))
+        zones.set_source(spec.name, Source(origin="layout", kind=kind, heartbeat=_EVER))
         notes.place = spec.source
         notes.add("zones-not-told", "a node does not tell its zones; only what it offers in all is looked at")
     if problem and one is not None:
         raise InputError(problem, source=one.source, place=one.place)
     return {}
+
+
+def _doubt(zones: ZoneChecks, names: Sequence[str], notes: Notes) -> None:
+    """Say what an extender would doubt, as of the newest heartbeat of all."""
+    sources = [books.source for books in map(zones.books, names) if books is not None]
+    beats = [source.heartbeat for source in sources if source is not None and source.heartbeat not in (None, _EVER)]
+    newest = max((beat for beat in beats if beat is not None), default=0.0)
+    for name in names:
+        doubt = zones.doubt_of(name, newest)
+        if doubt:
+            notes.place = f"node {name}"
+            notes.add("node-doubted", f"planned all the same: {doubt}")
 
 
 def _start(pod: PodObject) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from bayplan.files.plugins import load_policy, load_resources
 from bayplan.files.presets import load_preset
-from bayplan.fleet.published.checks import ZoneChecks, ZoneSettings
+from bayplan.fleet.published.checks import ZoneChecks
+from bayplan.fleet.published.doubts import ZoneSettings
 from bayplan.fleet.published.layout import HeldPod, Management, NodeLayout, Offers, write_layout
 from bayplan.fleet.published.pod_objects import pod_of
 from bayplan.hub.hub import Hub

@@ -116,25 +116,26 @@ def test_numbers_that_were_written_by_hand_are_not_trusted(
     assert kept or "nobody keeps up this NodeResourceTopology" in refused["n"]
 
 
+@pytest.mark.parametrize("ended", [False, True])
 def test_a_fingerprint_tells_which_pods_the_numbers_count(
-    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked, ended: bool
 ) -> None:
+    """One zone of four GPUs, three pods of one each: those that are counted are taken off already."""
     pods = [make_pod(f"p{i}", 4, 1, node="n", phase="Pending") for i in range(3)]
-    names = [("ml", pod.metadata.name) for pod in pods]
-    whole = [{"cpu": (48, 46, 46), GPU: (4, 4, 4)}, {"cpu": (48, 46, 46), GPU: (4, 4, 4)}]
-    free = {}
+    old = make_pod("old", 4, 1, node="n")
     for counted in range(4):
+        names = [("ml", pod.metadata.name) for pod in pods[:counted]] + ([("ml", "old")] if ended else [])
+        zone = {"cpu": (48, 46, 46 - 4 * counted), GPU: (4, 4, 4 - counted)}
         checks = make_checks()
-        signature = {"nodeTopologyPodsFingerprint": fingerprint(names[:counted])}
-        checks.set_topology("n", make_topology("n", whole, attributes=signature))
+        signature = {"nodeTopologyPodsFingerprint": fingerprint(names)}
+        checks.set_topology("n", make_topology("n", [zone], attributes=signature))
+        checks.set_pod(old)
         for pod in pods:
             checks.set_pod(pod)
-        free[counted] = [g for g in range(1, 5) if checks.without(asked(make_pod("q", 4, g)), "n", ["uid-none"], 0.0)][
-            -1
-        ]
-        checks.assume(asked(make_pod("other", 4, 4)), "n", 0.0, 30)
-    # Each pod that is not counted takes one from the first zone; a fourth GPU is then free in the second only.
-    assert free == {0: 4, 1: 4, 2: 4, 3: 4}
+        checks.set_pod(make_pod("old", 4, 1, node="n", phase="Succeeded"))
+        assert checks.check(asked(make_pod("last", 4, 1)), ["n"], 0.0) == FREE, counted
+        refused = checks.check(asked(make_pod("more", 4, 2)), ["n"], 0.0).failed
+        assert "most free in one zone: 1" in refused["n"], counted
 
 
 def test_pods_that_the_numbers_cannot_count_yet_are_added(

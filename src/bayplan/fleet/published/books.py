@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from bayplan.errors import InputError
+from bayplan.fleet.published.arrivals import Arrivals
 from bayplan.fleet.published.asks import Asks, asks_of
 from bayplan.fleet.published.layout import HeldPod
 from bayplan.fleet.published.pod_objects import named, pod_of
@@ -43,8 +44,8 @@ class NodeBooks:
         self._assumed: dict[str, Assumed] = {}
         self._gone: dict[str, None] = {}
         self._departed: dict[str, tuple[str, str]] = {}
-        self._state: State | None = None
-        self._base: State | None = None
+        self._arrivals = Arrivals()
+        self._states: tuple[State, ...] = ()
         self._problem = ""
         self._extra: tuple[Asks, ...] = ()
 
@@ -81,7 +82,7 @@ class NodeBooks:
             self._sources[origin] = source
         if problem:
             self._problems[origin] = problem
-        self._state, self._base, self._problem = None, None, ""
+        self._states, self._problem = (), ""
 
     def heartbeat(self, origin: Origin, at: float) -> None:
         """A document's node said that it is still so."""
@@ -93,64 +94,71 @@ class NodeBooks:
         """A pod runs here, or is about to."""
         known = self._bound.get(uid)
         self._bound[uid] = pod
+        self._arrivals.came(uid)
         assumed = self._assumed.pop(uid, None)
         source = self.source
         # Its kubelet's word on when it took the pod bears on what numbers by zone count.
         moved = known is not None and known.status != pod.status and source is not None and not source.by_pod
         if known is None or assumed is not None or moved:
-            self._state = None
+            self._states = ()
 
     def leave(self, uid: str) -> None:
         """A pod that was here has ended, or is gone: what it held is free."""
-        pod = self._bound.pop(uid, None)
-        self._assumed.pop(uid, None)
+        pod, assumed = self._bound.pop(uid, None), self._assumed.pop(uid, None)
+        source = self.source
+        told = source is None or uid in source.told
+        self._arrivals.went(uid, None if told else _readable(pod) or (None if assumed is None else assumed.pod))
         self._gone[uid] = None
-        self._base = None
         if pod is not None:
             self._departed[uid] = named(pod)
         _bound_to(MOST_DEPARTED, self._gone)
         _bound_to(MOST_DEPARTED, self._departed)
-        self._state = None
+        self._states = ()
 
     def assume(self, pod: Pod, until: float) -> None:
         """A pod is decided for this node."""
         self._assumed[pod.uid] = Assumed(pod=pod, until=until)
-        self._state = None
+        self._arrivals.came(pod.uid)
+        self._states = ()
 
     def forget(self, uid: str) -> None:
         """It was not to be."""
         if self._assumed.pop(uid, None) is not None:
-            self._state = None
+            self._arrivals.forget(uid)
+            self._states = ()
 
     def assumes(self, uid: str) -> bool:
         """Whether a pod is decided for this node and not yet seen."""
         return uid in self._assumed
 
-    def state(self, states: States, shape_of: ShapeOf) -> State | None:
-        """The state that counts; None without a document, or with one that contradicts itself (see `problem`)."""
-        if self._state is None and self.source is not None and not self._problem:
+    def states(self, states: States, shape_of: ShapeOf) -> tuple[State, ...]:
+        """The states that may be, each another, the likeliest first.
+
+        None without a document, or with one that contradicts itself (see `problem`).
+        """
+        if not self._states and self.source is not None and not self._problem:
             try:
-                self._state = self._work_out(states, shape_of, self.source)
+                self._states = self._work_out(states, shape_of, self.source)
             except InputError as error:
                 self._problem = str(error)
-        return self._state
+        return self._states
 
-    def _work_out(self, states: States, shape_of: ShapeOf, source: Source) -> State:
-        state = self._document_state(states, source)
-        extra = []
-        for pod in self._uncounted(source):
-            extra.append(asks_of(pod))
-            state = states.after(shape_of(pod), state, pod) or state
-        self._extra = tuple(asks for asks in extra if asks.anything)
-        return state
-
-    def _document_state(self, states: States, source: Source) -> State:
-        """What the document says is held, without what has gone."""
-        if self._base is None:
-            there = {held.pod.uid for held in source.pods}
-            self._gone = {uid: None for uid in self._gone if uid in there}
-            self._base = states.base(source.kind, self.held())
-        return self._base
+    def _work_out(self, states: States, shape_of: ShapeOf, source: Source) -> tuple[State, ...]:
+        self._gone = {uid: None for uid in self._gone if uid in source.told}
+        live = self._uncounted(source)
+        self._arrivals.keep(live, self._gone)
+        self._extra = tuple(asks for asks in map(asks_of, live.values()) if asks.anything)
+        found: dict[int, State] = {}
+        for order in self._arrivals.orders(live, self._gone):
+            there = [h for h in source.pods if h.pod.uid not in self._gone or h.pod.uid in order.still]
+            state = states.base(source.kind, there)
+            for step in order.steps:
+                if step.pod is None:
+                    state = states.without(state, step.uid)
+                else:
+                    state = states.after(shape_of(step.pod), state, step.pod) or state
+            found.setdefault(state.number, state)
+        return tuple(found.values())
 
     def held(self) -> tuple[HeldPod, ...]:
         """What the document says is held by pods that have not gone since."""
@@ -162,18 +170,20 @@ class NodeBooks:
         source = self.source
         return frozenset() if source is None else source.counted([*self._bound.values()], self._departed.values())
 
-    def _uncounted(self, source: Source) -> list[Pod]:
+    def _uncounted(self, source: Source) -> dict[str, Pod]:
+        """The pods that the document does not count, in the order in which they came."""
         counted = source.counted([*self._bound.values()], self._departed.values())
-        pods = []
-        for uid, bound in self._bound.items():
-            if uid in counted:
-                continue
-            try:
-                pods.append(pod_of(bound))
-            except InputError as error:
-                self._problems["topology" if not source.by_pod else source.origin] = f"pod {bound.full_name}: {error}"
-        there = {held.pod.uid for held in source.pods}
-        return pods + [one.pod for uid, one in self._assumed.items() if uid not in there]
+        pods = {uid: _readable(bound) for uid, bound in self._bound.items() if uid not in counted}
+        pods.update((uid, one.pod) for uid, one in self._assumed.items() if uid not in source.told)
+        return {uid: pod for uid, pod in pods.items() if pod is not None}
+
+
+def _readable(pod: PodObject | None) -> Pod | None:
+    """What a pod asks; one that cannot be read (no API server would have it) asks for nothing."""
+    try:
+        return None if pod is None else pod_of(pod)
+    except InputError:
+        return None
 
 
 def _bound_to(most: int, table: dict[str, Any]) -> None:

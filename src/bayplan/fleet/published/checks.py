@@ -11,13 +11,14 @@ Nothing is asked per request that was asked before: answers are kept by the pod'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from bayplan.errors import InputError
 from bayplan.fleet.published.asks import Asks, asks_of, left, objection, score
 from bayplan.fleet.published.books import NodeBooks
+from bayplan.fleet.published.doubts import ZoneSettings, doubt_about
 from bayplan.fleet.published.kinds import Kinds, PolicyOf
 from bayplan.fleet.published.layout import HEARTBEAT_ANNOTATION, LAYOUT_ANNOTATION
 from bayplan.fleet.published.pod_objects import node_uid
@@ -30,7 +31,6 @@ from bayplan.resources.plugin import ResourcePlugin
 from bayplan.workload.model import Pod
 from bayplan.workload.times import parse_moment
 
-Doubt = Literal["skip", "refuse"]
 RULE = "zones/admission"
 # What the pods of one controller differ in, and no policy goes by.
 _OWN = (
@@ -46,31 +46,11 @@ _OWN = (
 _FEWEST_UNKNOWN = 0
 
 
-class ZoneSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do with a node that does not tell, told too long ago, or whose numbers nobody keeps up.
-
-    `missing` and `stale`: skip the check, or refuse the node. `stale_after_s` is for documents with a heartbeat.
-    `unowned`: a NodeResourceTopology that was written by hand; its numbers never fall, so it is refused by default.
-    """
-
-    missing: Doubt = "skip"
-    stale: Doubt = "skip"
-    stale_after_s: float = 120.0
-    unowned: Doubt = "refuse"
-
-
 class Checked(NamedTuple):
     """Why nodes were refused, by name: `failed` may pass when pods go, `unresolvable` will not."""
 
     failed: dict[str, str]
     unresolvable: dict[str, str]
-
-
-class _Doubtful(NamedTuple):
-    """A node whose hub cannot be asked: why, and whether that refuses it."""
-
-    reason: str
-    refused: bool
 
 
 class ZoneChecks:
@@ -194,17 +174,20 @@ class ZoneChecks:
             books = self._nodes.get(name)
             if books is not None and books.assumes(pod.uid):
                 continue
-            doubt = self._doubt(books, now)
+            doubt = doubt_about(books, self.settings, now)
             if doubt is not None:
                 if doubt.refused:
                     checked.failed[name] = f"zones: {doubt.reason}"
                 continue
             assert books is not None
-            state = books.state(self.states, self.shape_of)
-            if state is None:
+            states = books.states(self.states, self.shape_of)
+            if not states:
                 self._add_broken(checked, name, books)
                 continue
-            verdict = known.get(state.number) or self.states.verdict(shape, state, pod)
+            for state in states:
+                verdict = known.get(state.number) or self.states.verdict(shape, state, pod)
+                if verdict.after is None:
+                    break
             if verdict.after is None:
                 into = checked.unresolvable if verdict.impossible else checked.failed
                 into[name] = f"zones: {verdict.reason}"
@@ -222,12 +205,12 @@ class ZoneChecks:
         for name in names:
             books = self._nodes.get(name)
             scores[name] = _FEWEST_UNKNOWN
-            if books is None or self._doubt(books, now) is not None:
+            if books is None or doubt_about(books, self.settings, now) is not None:
                 continue
-            state = books.state(self.states, self.shape_of)
-            if state is None:
+            states = books.states(self.states, self.shape_of)
+            if not states:
                 continue
-            scores[name] = self.states.verdict(shape, state, pod).score
+            scores[name] = min(self.states.verdict(shape, state, pod).score for state in states)
             if asks.anything and books.source is not None:
                 own = score(left(books.source.offers, books.extra_asks), asks)
                 scores[name] = scores[name] if own is None else (scores[name] + own) // 2
@@ -269,36 +252,33 @@ class ZoneChecks:
         Of pods that only numbers by zone count, nobody knows what they would free: they count as still there.
         """
         books = self._nodes.get(node)
-        doubt = self._doubt(books, now)
+        victims = tuple(victims)
+        doubt = doubt_about(books, self.settings, now)
         if doubt is not None:
             return not doubt.refused
         assert books is not None
-        state = books.state(self.states, self.shape_of)
-        if state is None:
+        states = books.states(self.states, self.shape_of)
+        if not states:
             return self.settings.missing == "skip"
-        hub = state.kind.hub(state.contents)
-        for uid in victims:
-            if uid in hub.ledger.pods:
-                hub.release(uid)
-        return hub.admit(pod).admitted
+        return all(_admits_without(state, pod, victims) for state in states)
 
     def books(self, node: str) -> NodeBooks | None:
         """What is known of a node, for those who explain it."""
         return self._nodes.get(node)
 
-    def state_of(self, node: str) -> State | None:
-        """The state of a node that counts now, None where it does not tell."""
+    def states_of(self, node: str) -> tuple[State, ...]:
+        """The states in which a node may be now, the likeliest first; none where it does not tell."""
         books = self._nodes.get(node)
-        return None if books is None else books.state(self.states, self.shape_of)
+        return () if books is None else books.states(self.states, self.shape_of)
 
     def doubt_of(self, node: str, now: float) -> str:
         """Why a node's hub is not asked; empty: it is."""
         books = self._nodes.get(node)
-        doubt = self._doubt(books, now)
+        doubt = doubt_about(books, self.settings, now)
         if doubt is not None:
             return doubt.reason
         assert books is not None
-        return "" if books.state(self.states, self.shape_of) is not None else books.problem
+        return "" if books.states(self.states, self.shape_of) else books.problem
 
     def verdict(self, pod: Pod, state: State) -> Verdict:
         """What a hub in that state says."""
@@ -313,7 +293,7 @@ class ZoneChecks:
             del self._changed[name]
             books = self._nodes.get(name)
             if books is not None:
-                books.state(self.states, self.shape_of)
+                books.states(self.states, self.shape_of)
         return len(self._changed)
 
     def problems(self) -> Mapping[str, str]:
@@ -335,24 +315,6 @@ class ZoneChecks:
         except InputError as error:
             books.set_source(origin, None, f"{TITLES[origin]} of {node}: {error}")
         return books.problem
-
-    def _doubt(self, books: NodeBooks | None, now: float) -> _Doubtful | None:
-        source = None if books is None else books.source
-        settings = self.settings
-        if source is None:
-            reason = books.problem if books is not None and books.problem else "the node does not tell its zones"
-            return _Doubtful(reason, settings.missing == "refuse")
-        if source.heartbeat is not None and now - source.heartbeat > settings.stale_after_s:
-            age = f"{now - source.heartbeat:.0f} s"
-            reason = f"what the node told is {age} old (more than {settings.stale_after_s:g} s)"
-            return _Doubtful(reason, settings.stale == "refuse")
-        if source.heartbeat is None and source.by_pod:
-            return _Doubtful("the node's layout has no heartbeat", settings.stale == "refuse")
-        if source.topology is not None and source.topology.by_hand:
-            who = source.topology.by_hand
-            reason = f"nobody keeps up this NodeResourceTopology (written with {who}); its numbers do not fall"
-            return _Doubtful(reason, settings.unowned == "refuse")
-        return None
 
     def _add_broken(self, checked: Checked, name: str, books: NodeBooks) -> None:
         if self.settings.missing == "refuse":
@@ -391,3 +353,11 @@ def _values(document: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _common(pairs: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in pairs.items() if not key.startswith(_OWN)}
+
+
+def _admits_without(state: State, pod: Pod, victims: Sequence[str]) -> bool:
+    hub = state.kind.hub(state.contents)
+    for uid in victims:
+        if uid in hub.ledger.pods:
+            hub.release(uid)
+    return hub.admit(pod).admitted

@@ -54,9 +54,10 @@ def explain(checks: ZoneChecks, pod: Pod, node: str, now: float) -> ZoneAnswer:
         generation=source.generation if source is not None else 0,
         doubt=doubt,
     )
-    state = None if doubt else checks.state_of(node)
-    if books is None or source is None or state is None:
+    states = () if doubt else checks.states_of(node)
+    if books is None or source is None or not states:
         return answer
+    state = next((s for s in states if checks.verdict(pod, s).after is None), states[0])
     held = {held.pod.uid for held in source.pods}
     uncounted = tuple(p.full_name for uid, p in state.contents.pods.items() if uid not in held)
     answer = msgspec.structs.replace(answer, uncounted=uncounted)
@@ -73,7 +74,7 @@ def explain(checks: ZoneChecks, pod: Pod, node: str, now: float) -> ZoneAnswer:
     if verdict.impossible:
         refusal = with_numbers(refusal, numbers, "; impossible on this kind of node")
         return msgspec.structs.replace(answer, refusal=refusal, impossible=True)
-    names = _blockers(state, pod) or _suspects(checks, node, pod, numbers.resource)
+    names = _blockers(state, pod) or _suspects(checks, state, node, numbers.resource)
     tail = f"; blocked by {', '.join(names)}" if names else ""
     return msgspec.structs.replace(answer, refusal=with_numbers(refusal, numbers, tail), blockers=names)
 
@@ -85,10 +86,10 @@ def _blockers(state: State, pod: Pod) -> tuple[str, ...]:
     return tuple(state.contents.pods[uid].full_name for uid in found)
 
 
-def _suspects(checks: ZoneChecks, node: str, pod: Pod, resource: str) -> tuple[str, ...]:
+def _suspects(checks: ZoneChecks, state: State, node: str, resource: str) -> tuple[str, ...]:
     """Pods of the node that ask to have the same resource aligned, for which only numbers are told."""
-    books, state = checks.books(node), checks.state_of(node)
-    if books is None or books.source is None or books.source.by_pod or state is None:
+    books = checks.books(node)
+    if books is None or books.source is None or books.source.by_pod:
         return ()
     policy = state.kind.policy
     if not isinstance(policy, TellsRoom):

@@ -45,10 +45,11 @@ def fleet_node(
 
     `allocatable` is for what the node itself (`spec`) does not say.
     """
-    books, state = zones.books(spec.name), zones.state_of(spec.name)
-    if books is None or state is None:
+    books, states = zones.books(spec.name), zones.states_of(spec.name)
+    if books is None or not states:
         problem = books.problem if books is not None and books.problem else "nothing is known of its zones"
         raise InputError(f"node {spec.name}: {problem}", source=spec.source)
+    state = states[0]
     policy = state.kind.policy
     offered = {name: sum(unit.healthy for unit in units) for name, units in policy.devices.items()}
     node = FleetNode(

@@ -8,6 +8,7 @@ as not counted, so that it is added and nothing is given twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -45,7 +46,7 @@ TITLES: dict[Origin, str] = {
 }
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class Source(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One document. `pods` hold what they hold; `heartbeat` in seconds since 1970, None where the form has none."""
 
     origin: Origin
@@ -56,6 +57,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     offers: Offers = Offers()
     topology: NodeTopology | None = None
 
+    @cached_property
+    def told(self) -> frozenset[str]:
+        """The uids of all pods that it says hold something."""
+        return frozenset(held.pod.uid for held in self.pods)
+
     @property
     def by_pod(self) -> bool:
         """Whether it tells what each pod holds."""
@@ -64,8 +70,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     def counted(self, bound: Sequence[PodObject], departed: Iterable[tuple[str, str]]) -> frozenset[str]:
         """The uids of bound pods that it counts. `departed`: namespace and name of pods that have ended or gone."""
         if self.topology is None:
-            there = {held.pod.uid for held in self.pods}
-            return frozenset(there.intersection(node_uid(pod) for pod in bound))
+            return self.told.intersection(node_uid(pod) for pod in bound)
         by_hash = _by_fingerprint(self.topology.fingerprint, bound, list(departed))
         if by_hash is not None:
             return by_hash

@@ -53,6 +53,7 @@ class States:
         self._next = 0
         self._bases: dict[bytes, State] = {}
         self._verdicts: dict[bytes, dict[int, Verdict]] = {}
+        self._left: dict[tuple[int, str], int] = {}
         self._count = 0
         self._encode = msgspec.msgpack.Encoder(enc_hook=encode_idset).encode
         self.asked = 0
@@ -100,6 +101,20 @@ class States:
         self.asked += 1
         hub.admit(pod)
         return State(verdict.after.number, state.kind, hub.ledger.contents)
+
+    def without(self, state: State, uid: str) -> State:
+        """Where it leads from there that a pod goes; nowhere if it holds nothing."""
+        if uid not in state.contents.pods:
+            return state
+        hub = state.kind.hub(state.contents)
+        hub.release(uid)
+        key = (state.number, uid)
+        number = self._left.get(key)
+        if number is None:
+            if len(self._left) >= _MAX_KEPT:
+                self._left.clear()
+            number = self._left[key] = self._fresh()
+        return State(number, state.kind, hub.ledger.contents)
 
     def _ask(self, shape: bytes, state: State, pod: Pod) -> Verdict:
         kind = state.kind
