@@ -292,11 +292,14 @@ class Fleet:
         """With the pods that are in the way, where it is not amounts that are short but where they are."""
         if refusal.reason != ALIGNMENT:
             return refusal
-        hub = self.nodes[index].hub
-        names = [hub.ledger.pods[uid].full_name for uid in blockers(hub, pod, tried=MOST_BLOCKERS_TRIED)]
+        node = self.nodes[index]
+        hub = node.hub
+        # What only stands for sums that others told is no pod that could go.
+        found = blockers(hub, pod, tried=MOST_BLOCKERS_TRIED, known=node.counts)
+        names = [hub.ledger.pods[uid].full_name for uid in found]
         if not names:
             return refusal
-        remedy = f"blocked by {', '.join(names)}: it would fit on node {self.nodes[index].name} without"
+        remedy = f"blocked by {', '.join(names)}: it would fit on node {node.name} without"
         return msgspec.structs.replace(refusal, remedies=(*refusal.remedies, remedy))
 
     def _known_of(self, key: bytes) -> dict[int, Decision]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bayplan.fleet.published.fingerprint import fingerprint
@@ -208,3 +208,36 @@ def test_a_rebuilt_node_has_free_what_the_numbers_say_is_available(
     for name in ("cpu", GPU, "memory"):
         expected = {i: min(zone[name]) for i, zone in enumerate(zones)}
         assert {i: room.get(name, {}).get(i, 0) for i in expected} == expected
+
+
+_ANY: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(["1e3", "-1", "9Ei", "0", "5m"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, one in inside for place in _places(one, (*path, key)))]
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_numbers_with_anything_in_any_place_are_used_or_refused_in_words(
+    make_checks: Make, make_topology: Make, make_pod: Make, asked: Asked, data: st.DataObject
+) -> None:
+    zones = [
+        {"cpu": (8, 7, 6), "memory": ("8Gi", "7Gi", "6Gi"), "hugepages-2Mi": ("4Mi", "4Mi", "2Mi"), GPU: (2, 2, 1)}
+    ]
+    value = msgspec.json.decode(make_topology("n", zones * 2, metadata=BY_EXPORTER))
+    place = data.draw(st.sampled_from([place for place in _places(value) if place]))
+    target = value
+    for key in place[:-1]:
+        target = target[key]
+    target[place[-1]] = data.draw(_ANY)
+    checks = make_checks(missing="refuse")
+    problem = checks.set_topology("n", value)
+    assert problem.isprintable()
+    refused = checks.check(asked(make_pod("p", 20)), ["n"], 0.0)
+    assert {**refused.failed, **refused.unresolvable}.keys() == {"n"}

@@ -122,7 +122,8 @@ def _reserved_memory(zone: TopologyZone, topology: NodeTopology) -> int:
         memory = _clamped(one.resources.get("memory", _NOTHING))
         return max(0, memory.capacity - memory.allocatable - huge)
 
-    nothing_anywhere = not any(kept(one) for one in topology.zones)
+    told = any(name == "memory" or name.startswith(HUGEPAGES) for one in topology.zones for name in one.resources)
+    nothing_anywhere = told and not any(kept(one) for one in topology.zones)
     return 1 if nothing_anywhere and zone is topology.zones[-1] else kept(zone)
 
 
