@@ -57,19 +57,22 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=Fa
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """`spec` of a pod."""
+    """`spec` of a pod. `resources` are the pod's as a whole (KEP-2837)."""
 
     node_name: str | None = ""
     containers: tuple[Container, ...] | None = ()
     init_containers: tuple[Container, ...] | None = ()
     scheduler_name: str | None = ""
     priority: int | None = 0
+    overhead: Quantities | None = None
+    resources: ResourceNeeds | None = None
 
 
 class PodStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """`status` of a pod."""
+    """`status` of a pod. `start_time`: when its kubelet took it on, RFC 3339."""
 
     phase: str | None = ""
+    start_time: str | None = None
 
 
 class PodObject(msgspec.Struct, frozen=True, kw_only=True):
