@@ -63,9 +63,10 @@ def read_node_selector(spec: Fields) -> dict[str, str]:
 
 
 def read_label_selector(selector: Fields, *, numbers: bool = False) -> tuple[Selector, ...]:
-    """A label selector, `matchLabels` and `matchExpressions`, as requirements that must all hold; none: it holds always.
+    """A label selector, `matchLabels` and `matchExpressions`, as requirements that must all hold.
 
-    `numbers`: Gt and Lt are known too, as they are where nodes are selected. Raises `InputError`.
+    None at all: it holds for everything. `numbers`: Gt and Lt are known too, as they are where nodes are selected.
+    Raises `InputError`.
     """
     for field in selector.value:
         if field not in ("matchLabels", "matchExpressions"):

@@ -148,7 +148,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """A policy. A strategy that cannot be used is among `problems` and is None here; the others stand.
 
     `pod_selector` None: only pods whose label `telemetry-policy` names it. `namespaces` are those of the pods, its own
-    alone where it says nothing; `*` is all. `node_selector` None: all nodes.
+    alone where it says nothing; `*` is all. `node_selector` None or
+    empty: all nodes.
     """
 
     kind: str

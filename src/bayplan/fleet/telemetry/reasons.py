@@ -65,8 +65,8 @@ def detail(rule: Rule, table: Table, node: str, *, stale: bool, now: float | Non
     return f"{rule.condition.metric} {value} is too old: {when}, at most {limit} allowed"
 
 
-def why_refused(rules: Sequence[Watched], node: str, *, all_of: bool, now: float | None = None) -> str:
-    """The rules because of which a node is refused: the first one, or with allOf all of them."""
+def why(rules: Sequence[Watched], node: str, *, all_of: bool, now: float | None = None) -> str:
+    """The rules because of which a node violates, or may: the first one, or with allOf all of them."""
     true = [watched for watched in rules if node in watched.watch.holds]
     if all_of and len(true) == len(rules):
         told = true

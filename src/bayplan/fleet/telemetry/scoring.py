@@ -77,8 +77,12 @@ def _goodness(score: Score, values: Mapping[str, Nano]) -> Mapping[str, Nano]:
         return _mapped(values, lambda value: 0 - value)
     target = score.target
     if score.operator == "Equals":
-        return _mapped(values, lambda value: 0 - abs(value - target))
-    return _mapped(values, lambda value: abs(value - target))
+        return _mapped(values, lambda value: 0 - _apart(value, target))
+    return _mapped(values, lambda value: _apart(value, target))
+
+
+def _apart(value: Nano, target: Nano) -> Nano:
+    return value - target if value > target else target - value
 
 
 def _mapped(values: Mapping[str, Nano], change: Callable[[Nano], Nano]) -> dict[str, Nano]:

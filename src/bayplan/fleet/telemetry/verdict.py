@@ -48,7 +48,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 class Flip(msgspec.Struct, frozen=True, kw_only=True):
     """What a change means for pods of a policy: nodes that may be used now, nodes that may not any more.
 
-    `others`: the same for all nodes that are not named in either.
+    `others`: what it means for nodes that the policy had no value of before and has none of now.
     """
 
     policy: PolicyKey
