@@ -1,9 +1,9 @@
 """Waking pods: when a rule allows nodes again, one of them is touched, and the scheduler tries waiting pods anew.
 
 A pod that an extender rejected is tried again when one of the built-in objects changes, or after five minutes; a
-measured value is no such object. A changed annotation of a Node is such an event and wakes all of them (Kubernetes 1.28
-and later, kubernetes/kubernetes#118389). A scheduler without queueing hints (before 1.32) wakes only those pods that the
-touched node itself would take, so it is one of those that the flip allowed.
+measured value is no such object. A changed annotation of a Node is such an event and wakes all of them (Kubernetes
+1.28 and later, kubernetes/kubernetes#118389). A scheduler without queueing hints (before 1.32) wakes only those pods
+that the touched node itself would take, so it is one of those that the flip allowed.
 
 Extenders poll by themselves and may learn a value later than whoever touches the node: while pods of the policy still
 wait, it is done once more when they must have learned it. Where no pod waits nothing is ever written.
