@@ -56,10 +56,11 @@ def status_of(
     now: float,
 ) -> PolicyStatus:
     """What is to be told of a policy. `conflicts`: nodes whose labels its rules cannot agree on, and why."""
+    fresh = _fresh(metrics, now)
     return PolicyStatus(
         accepted=_accepted(policy, conflicts),
-        fresh=_fresh(metrics, now),
-        compliant=_compliant(violating),
+        fresh=fresh,
+        compliant=_compliant(violating, fresh),
         violating=None if violating is None else len(violating),
         generation=policy.generation,
     )
@@ -138,9 +139,11 @@ def _at_most(metric: MetricState) -> str:
     return "" if metric.max_age_s is None else f" at most {format_span(metric.max_age_s)} old"
 
 
-def _compliant(violating: Collection[str] | None) -> Condition:
+def _compliant(violating: Collection[str] | None, fresh: Condition) -> Condition:
     if violating is None:
         return _condition("Compliant", "True", "NoDescheduleRules", "it has no deschedule rules")
+    if not violating and fresh.status != "True":
+        return _condition("Compliant", "Unknown", "MetricsNotFresh", "no node is known to violate its deschedule rules")
     if not violating:
         return _condition("Compliant", "True", "NoViolations", "no node violates its deschedule rules")
     names = _list(sorted(violating))
