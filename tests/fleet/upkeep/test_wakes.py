@@ -139,3 +139,20 @@ def test_a_policy_that_was_missing_wakes_its_pods_when_it_is_there(make_cluster:
     cluster.pod("p", policy="late")
     cluster.policy("late", scheduleonmetric={"rules": [{"metricname": "m", "operator": "LessThan"}]})
     assert touched(cluster) == ["a"]
+
+
+def test_a_touch_that_could_not_be_written_is_planned_again_unless_it_flipped_back(make_cluster: MakeCluster) -> None:
+    cluster = busy(make_cluster, "a", "b")
+    cluster.pod("p", policy="busy")
+    cluster.measure("load", {"a": 10, "b": 10})
+    cluster.now += 20
+    assert [patch.node for patch in cluster.upkeep.wake_patches(cluster.now)] == ["a"]
+    cluster.upkeep.wakes.again()
+    cluster.measure("load", {"a": 95, "b": 10})
+    assert touched(cluster) == []
+    cluster.now += 1
+    assert touched(cluster) == ["b"]
+    cluster.upkeep.wakes.again()
+    cluster.measure("load", {"a": 95, "b": 95})
+    cluster.now += 1
+    assert touched(cluster) == []

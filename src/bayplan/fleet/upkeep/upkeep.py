@@ -124,8 +124,9 @@ class Upkeep:
         self._check.flips = []
 
     def begin(self) -> None:
-        """It is ours to write from now on: what flipped before was told by whoever led then."""
+        """It is ours to write from now on: look at every node; what flipped before was told by whoever led then."""
         self._flips.clear()
+        self.nodes.again(self.nodes.by_name)
 
     def next_at(self) -> float:
         """When a plan may change by time alone."""

@@ -50,6 +50,7 @@ class Wakes:
         again = settings.again_after_s
         self._again_after_s = 1.5 * period_s if again is None else again
         self._openings: dict[PolicyKey, _Opening] = {}
+        self._planned: dict[PolicyKey, _Opening] = {}
         self._free_at = -NEVER
         self._count = 0
 
@@ -67,19 +68,13 @@ class Wakes:
     def flipped(self, flips: Iterable[Flip], now: float) -> None:
         """What became allowed and what became refused."""
         for flip in flips:
-            opening = self._openings.get(flip.policy)
             if flip.opens:
-                if opening is None:
-                    opening = self._openings[flip.policy] = _Opening(set(), False, [])
+                opening = self._openings.setdefault(flip.policy, _Opening(set(), False, []))
                 opening.allowed |= flip.allowed
                 opening.others = opening.others or flip.others == "allowed"
                 opening.due = sorted({now, now + self._again_after_s})
-            if opening is None:
-                continue
-            opening.allowed -= flip.refused
-            opening.others = opening.others and flip.others != "refused"
-            if not opening.allowed and not opening.others:
-                del self._openings[flip.policy]
+            for known in (self._openings, self._planned):
+                _take_back(known, flip)
 
     def plan(
         self, waiting: Callable[[PolicyKey], bool], nodes: Mapping[str, NodeFacts], now: float
@@ -88,6 +83,7 @@ class Wakes:
         if now < self._free_at:
             return ()
         wanting: dict[PolicyKey, Set[str]] = {}
+        planned: dict[PolicyKey, _Opening] = {}
         for key in sorted(self._openings):
             opening = self._openings[key]
             if opening.due[0] > now:
@@ -96,6 +92,7 @@ class Wakes:
                 opening.due.pop(0)
             if waiting(key):
                 wanting[key] = _candidates(opening, nodes)
+                planned[key] = _Opening(set(opening.allowed), opening.others, [now])
             if not opening.due:
                 del self._openings[key]
         touched = _few(list(wanting.values()), self._settings.most_nodes)
@@ -103,9 +100,27 @@ class Wakes:
             return ()
         self._free_at = now + self._settings.interval_s
         self._count += 1
+        self._planned = planned
         shown = " ".join(str(key) for key in list(wanting)[:_SHOWN_POLICIES])
         value = f"{format_moment(now)} #{self._count} {shown}"
         return tuple(NodePatch(node=name, uid=nodes[name].uid, annotations={GENERATION: value}) for name in touched)
+
+    def again(self) -> None:
+        """What was planned last could not be written: plan it again, but for what flipped back since."""
+        for key, opening in self._planned.items():
+            there = self._openings.setdefault(key, opening)
+            there.due = sorted({*there.due, *opening.due})
+        self._planned = {}
+
+
+def _take_back(openings: dict[PolicyKey, _Opening], flip: Flip) -> None:
+    opening = openings.get(flip.policy)
+    if opening is None:
+        return
+    opening.allowed -= flip.refused
+    opening.others = opening.others and flip.others != "refused"
+    if not opening.allowed and not opening.others:
+        del openings[flip.policy]
 
 
 def _candidates(opening: _Opening, nodes: Mapping[str, NodeFacts]) -> Set[str]:
