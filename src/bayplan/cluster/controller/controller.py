@@ -109,14 +109,17 @@ class Controller:
             loop.changed.set()
 
     def _make_loops(self, rng: random.Random) -> list[Loop]:
-        period_s, upkeep = self.upkeep.settings.period_s, self.upkeep
+        upkeep = self.upkeep
 
-        def loop(name: str, step: Callable[[], Awaitable[bool]], settle_s: float) -> Loop:
-            return Loop(name, step, period_s=period_s, settle_s=settle_s, rng=rng, now=self._now, due=upkeep.next_at)
+        def loop(
+            name: str, step: Callable[[], Awaitable[bool]], settle_s: float, due: Callable[[], float] | None = None
+        ) -> Loop:
+            period_s = upkeep.settings.period_s
+            return Loop(name, step, period_s=period_s, settle_s=settle_s, rng=rng, now=self._now, due=due)
 
         return [
-            loop("wakes", self._wake, 0.02),
-            loop("node labels", self._label_nodes, 0.2),
+            loop("wakes", self._wake, 0.02, upkeep.next_at),
+            loop("node labels", self._label_nodes, 0.2, lambda: upkeep.engine.next_change_at),
             loop("pod labels", self._label_pods, 0.5),
             loop("evictions", self._evict, 1.0),
             loop("policy statuses", self._write_statuses, 1.0),

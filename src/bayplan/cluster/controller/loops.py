@@ -7,7 +7,6 @@ time. Each loop waits by itself after failures, longer each time, so that none h
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from collections.abc import Awaitable, Callable
 
@@ -19,7 +18,7 @@ from bayplan.cluster.logs import logger
 
 _log = logger("controller")
 Step = Callable[[], Awaitable[bool]]
-"""Does what there is to do; true: there is more, come again at once. Raises `ApiError` where the server is in trouble."""
+"""Does what there is to do; true: there is more, come again at once. Raises `ApiError` for what is to be done later."""
 
 
 class LoopCounters(msgspec.Struct):
@@ -46,7 +45,7 @@ class Loop:
         settle_s: float,
         rng: random.Random,
         now: Callable[[], float],
-        due: Callable[[], float] = lambda: math.inf,
+        due: Callable[[], float] | None = None,
     ) -> None:
         self.name = name
         self.counters = LoopCounters()
@@ -80,7 +79,9 @@ class Loop:
 
     async def _rest(self) -> None:
         """Until a change has settled, time changes something, or the period is over."""
-        wait = min(self._period_s, max(self._due() - self._now(), self._settle_s))
+        wait = self._period_s
+        if self._due is not None:
+            wait = min(wait, max(self._due() - self._now(), self._settle_s))
         try:
             async with asyncio.timeout(wait):
                 await self.changed.wait()
