@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.cluster.api import UnavailableError
-from bayplan.cluster.controller.access import RIGHTS
+from bayplan.cluster.controller.access import EVICTION_RIGHTS, RIGHTS
 from bayplan.fleet.upkeep.evictions import EvictionSettings
 from bayplan.fleet.upkeep.nodes import GENERATION, MARKS
 from bayplan.fleet.upkeep.upkeep import UpkeepSettings
@@ -220,7 +220,7 @@ async def test_a_pod_without_its_policy_and_a_policy_that_flips_are_told_in_even
 
 async def test_every_call_is_among_the_rights(world: Any, running: Any, eventually: Any) -> None:
     await test_only_the_leader_writes_and_the_next_one_takes_over(world, running, eventually)
-    allowed = {(right.group, right.resource, right.verb) for right in RIGHTS}
+    allowed = {(right.group, right.resource, right.verb) for right in (*RIGHTS, *EVICTION_RIGHTS)}
     made = set()
     for call in world.emulator:
         parts = [part for part in call.url.path.split("/") if part]

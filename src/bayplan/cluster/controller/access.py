@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from bayplan.cluster.api import EVENTS, LEASES, NODES, Resource
+from bayplan.cluster.rights import Right, rights
 from bayplan.cluster.stores import WholeObject
 from bayplan.fleet.telemetry import own, tas
 from bayplan.fleet.upkeep.pods import UpkeepPod
@@ -23,32 +22,27 @@ ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 """Of pods that have ended there are many, and none matters here."""
 
 
-class Right(msgspec.Struct, frozen=True, kw_only=True):
-    """A verb on a resource, and what it is for. `own_namespace`: only where the controller runs."""
-
-    group: str
-    resource: str
-    verb: str
-    why: str
-    own_namespace: bool = False
-
-
-def _rights(resource: Resource[Any], verbs: str, why: str, subresource: str = "", **more: bool) -> list[Right]:
+def _of(
+    resource: Resource[Any], verbs: str, why: str, subresource: str = "", *, own_namespace: bool = False
+) -> list[Right]:
     name = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    return [Right(group=resource.group, resource=name, verb=verb, why=why, **more) for verb in verbs.split()]
+    return rights(resource.group, name, verbs, why, own_namespace=own_namespace)
 
 
 RIGHTS: tuple[Right, ...] = (
-    *_rights(NODES, "list watch", "which nodes there are, and their labels"),
-    *_rights(NODES, "patch", "labels of labeling and deschedule, and the annotation that wakes pods"),
-    *_rights(PODS, "list watch", "who waits for a node, and who runs on nodes that violate"),
-    *_rights(PODS, "patch", "the label of pods on cards that are to be given up"),
-    *_rights(PODS, "get", "whether a pod that could not be evicted is still the same"),
-    *_rights(PODS, "create", "evictions, where they are asked for", "eviction"),
-    *_rights(TASPOLICIES, "list watch", "the policies"),
-    *_rights(TASPOLICIES, "patch", "what the policies' status says", "status"),
-    *_rights(TELEMETRYPOLICIES, "list watch", "the policies"),
-    *_rights(TELEMETRYPOLICIES, "patch", "what the policies' status says", "status"),
-    *_rights(EVENTS, "create patch", "events in words, and how often they were"),
-    *_rights(LEASES, "get create update", "which replica leads", own_namespace=True),
+    *_of(NODES, "list watch", "which nodes there are, and their labels"),
+    *_of(NODES, "patch", "labels of labeling and deschedule, and the annotation that wakes pods"),
+    *_of(PODS, "list watch", "who waits for a node, and who runs on nodes that violate"),
+    *_of(PODS, "patch", "the label of pods on cards that are to be given up"),
+    *_of(TASPOLICIES, "list watch", "the policies"),
+    *_of(TASPOLICIES, "patch", "what the policies' status says", "status"),
+    *_of(TELEMETRYPOLICIES, "list watch", "the policies"),
+    *_of(TELEMETRYPOLICIES, "patch", "what the policies' status says", "status"),
+    *_of(EVENTS, "create patch", "events in words, and how often they were"),
+    *_of(LEASES, "get create update", "which replica leads", own_namespace=True),
+    *rights("custom.metrics.k8s.io", "*", "get", "what is measured of nodes"),
+)
+EVICTION_RIGHTS: tuple[Right, ...] = (
+    *_of(PODS, "get", "whether a pod that could not be evicted is still the same"),
+    *_of(PODS, "create", "evictions, where they are asked for", "eviction"),
 )
