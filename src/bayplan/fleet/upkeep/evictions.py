@@ -100,6 +100,8 @@ class Evictions:
         if not self.settings.evicts:
             return ()
         self._forget(now)
+        if not self._all.has_room_for(len(self._asked) + 1, now):
+            return ()
         chosen: list[Eviction] = []
         found = self._candidates(violations, given_up, pods, policies_of, now)
         for eviction in sorted({each.pod.uid: each for each in found}.values(), key=_order):
@@ -170,17 +172,26 @@ class Evictions:
         now: float,
     ) -> Iterator[Eviction]:
         settings = self.settings
+        by_node: dict[str, dict[PolicyKey, Violation]] = {}
         for each in violations:
-            if not settings.covers(each.policy) or not self._is_ripe((str(each.policy), each.node), now):
-                continue
-            reason = f"node {each.node} violates policy {each.policy}, deschedule: {each.reason}"
-            for pod in pods.on(each.node):
-                if not self.why_not(pod, each, now) and each.policy in policies_of(pod):
-                    yield Eviction(pod=pod, reason=reason)
+            if settings.covers(each.policy) and self._is_ripe((str(each.policy), each.node), now):
+                by_node.setdefault(each.node, {})[each.policy] = each
+        for node, violated in by_node.items():
+            for pod in pods.on(node):
+                if not pod.exempt:
+                    yield from self._of_policies(pod, violated, policies_of(pod), now)
         for uid, reason in given_up.items() if settings.cards else ():
             pod_there = pods.get(uid)
             if pod_there and self._is_ripe(("", uid), now) and not self.why_not(pod_there, None, now):
                 yield Eviction(pod=pod_there, reason=reason)
+
+    def _of_policies(
+        self, pod: PodFacts, violated: Mapping[PolicyKey, Violation], policies: Collection[PolicyKey], now: float
+    ) -> Iterator[Eviction]:
+        for policy in policies:
+            each = violated.get(policy)
+            if each is not None and not self.why_not(pod, each, now):
+                yield Eviction(pod=pod, reason=f"node {each.node} violates policy {policy}, deschedule: {each.reason}")
 
     def _is_ripe(self, key: tuple[str, str], now: float) -> bool:
         return now - self._since[key] >= self.settings.violation_s
