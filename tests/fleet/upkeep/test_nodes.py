@@ -131,6 +131,7 @@ def test_a_users_label_in_the_place_of_a_mark_is_left_alone_and_told_of(cluster:
     (told,) = [each for each in cluster.told() if each.reason == "LabelTaken"]
     assert told.name == "heavy"
     assert "node a violates this policy, but has a label heavy=yes" in told.note
+    assert cluster.told() == []
     cluster.measure("memory", {"a": 0})
     cluster.carry_out()
     assert cluster.labels("a") == {"heavy": "yes"}

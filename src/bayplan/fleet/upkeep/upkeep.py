@@ -37,7 +37,7 @@ from bayplan.fleet.upkeep.announcements import (
 )
 from bayplan.fleet.upkeep.card_pods import PodPatch, pod_patches
 from bayplan.fleet.upkeep.evictions import Eviction, Evictions, EvictionSettings, Result, Violation
-from bayplan.fleet.upkeep.nodes import NodeIndex, NodePatch
+from bayplan.fleet.upkeep.nodes import Foreign, NodeIndex, NodePatch
 from bayplan.fleet.upkeep.pods import PodFacts, PodIndex, UpkeepPod
 from bayplan.fleet.upkeep.status import metrics_of, status_of, status_patch
 from bayplan.fleet.upkeep.wakes import Wakes, WakeSettings
@@ -98,6 +98,7 @@ class Upkeep:
         self._cards = cards
         self._policies: dict[PolicyKey, _Known] = {}
         self._flips: deque[Flip] = deque(maxlen=_MOST_UNTOLD)
+        self._foreign: frozenset[Foreign] = frozenset()
         self._missing = MissingPolicies()
 
     def apply(self, event: Event, now: float) -> None:
@@ -185,10 +186,12 @@ class Upkeep:
         objects = {key: known.object for key, known in self._policies.items()}
         flips = list(self._flips)
         self._flips.clear()
+        foreign = frozenset(self.nodes.foreign)
+        new, self._foreign = sorted(foreign - self._foreign), foreign
         denies = self.engine.settings.missing_policy == "deny"
         return [
             *of_flips(flips, objects),
-            *of_foreign(self.nodes.foreign, objects),
+            *of_foreign(new, objects),
             *self._missing.new(self.pods.waiting, self._has_policy, denies=denies),
         ]
 
