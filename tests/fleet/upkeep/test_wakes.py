@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bayplan.fleet.telemetry.model import TelemetrySettings
-from bayplan.fleet.upkeep.nodes import GENERATION
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayplan.fleet.telemetry.model import PolicyKey, TelemetrySettings
+from bayplan.fleet.telemetry.verdict import Flip
+from bayplan.fleet.upkeep.nodes import GENERATION, NodeFacts
+from bayplan.fleet.upkeep.wakes import Wakes, WakeSettings
 
 MakeCluster = Callable[..., Any]
 BUSY = {"dontschedule": {"rules": [{"metricname": "load", "operator": "GreaterThan", "target": 80}]}}
@@ -156,3 +161,50 @@ def test_a_touch_that_could_not_be_written_is_planned_again_unless_it_flipped_ba
     cluster.measure("load", {"a": 95, "b": 95})
     cluster.now += 1
     assert touched(cluster) == []
+
+
+NODES = ("a", "b", "c")
+flips = st.builds(
+    lambda policy, allowed, refused: Flip(
+        policy=PolicyKey("default", policy), allowed=frozenset(allowed - refused), refused=frozenset(refused)
+    ),
+    st.sampled_from(["p", "q"]),
+    st.sets(st.sampled_from(NODES)),
+    st.sets(st.sampled_from(NODES)),
+)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.floats(0, 3), st.lists(flips, max_size=2), st.sets(st.sampled_from(["p", "q"]))), max_size=40
+    )
+)
+def test_what_must_hold_whatever_flips(steps: list[tuple[float, list[Flip], set[str]]]) -> None:
+    """Touches are apart, at allowed nodes, for pods that wait; and a flip that lasts is never forgotten."""
+    wakes = Wakes(WakeSettings(interval_s=2.0, again_after_s=5.0), period_s=1.0)
+    nodes = {name: NodeFacts(name=name, uid=name, labels={}, marks=None, is_open=name != "c") for name in NODES}
+    allowed: dict[str, set[str]] = {"p": set(), "q": set()}
+    opened_at: dict[str, float] = {}
+    touched_at = -10.0
+    now = 0.0
+    for pause, flipped, waiting in steps:
+        now += pause
+        wakes.flipped(flipped, now)
+        for flip in flipped:
+            allowed[flip.policy.name] = (allowed[flip.policy.name] | flip.allowed) - flip.refused
+            if flip.opens:
+                opened_at[flip.policy.name] = now
+        found = [patch.node for patch in wakes.plan(lambda key, w=waiting: key.name in w, nodes, now)]  # type: ignore[misc]
+        if found:
+            assert now - touched_at >= 2.0
+            assert set(found) <= set().union(*(allowed[name] for name in waiting)) - {"c"}
+            assert len(found) <= len(waiting)
+            touched_at = now
+        opened = {flip.policy.name for flip in flipped if flip.opens} & waiting
+        if now - touched_at >= 2.0:
+            assert not any(allowed[name] - {"c"} for name in opened), "what nothing keeps waiting is done at once"
+    last = [name for name, at in opened_at.items() if allowed[name] - {"c"} and now - at < 5.0]
+    for name in last:
+        again = wakes.plan(lambda key, n=name: key.name == n, nodes, now + 7.0)  # type: ignore[misc]
+        assert {patch.node for patch in again} <= allowed[name], "who began to wait since then is woken too"
+        assert again or len(last) > 1
