@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from bayplan.fleet.selectors import meets
 from bayplan.fleet.telemetry.engine import TelemetryEngine
-from bayplan.fleet.telemetry.model import Condition, MetricKey, Policy, Rule, Sample, Score, Strategy
+from bayplan.fleet.telemetry.model import Condition, MetricKey, Operator, Policy, Rule, Sample, Score, Spread, Strategy
 from bayplan.fleet.telemetry.verdict import Flip
 from bayplan.workload.model import Selector
 
@@ -20,14 +22,15 @@ PLAIN, PARTED = MetricKey(name="plain"), MetricKey(name="parted", part="card")
 TICK = 0.5
 Truth = Literal["true", "false", "unknown"]
 Values = dict[str, dict[str, int]]  # node -> part -> value
-COMPARE = {
-    "Equals": lambda a, b: a == b,
-    "NotEquals": lambda a, b: a != b,
-    "LessThan": lambda a, b: a < b,
-    "GreaterThan": lambda a, b: a > b,
-    "LessThanOrEqual": lambda a, b: a <= b,
-    "GreaterThanOrEqual": lambda a, b: a >= b,
+COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
+    "Equals": operator.eq,
+    "NotEquals": operator.ne,
+    "LessThan": operator.lt,
+    "GreaterThan": operator.gt,
+    "LessThanOrEqual": operator.le,
+    "GreaterThanOrEqual": operator.ge,
 }
+SPREADS: tuple[Spread, ...] = ("value", "value", "rank", "places")
 ONCE = {"": any, "any": any, "all": all}
 
 
@@ -70,7 +73,7 @@ class Naive:
         self.memory = {key: value for key, value in self.memory.items() if key[0] in self.conditions()}
         for kept in (self.values, self.ats, self.claims):
             for metric in set(kept) - self.metrics():
-                del kept[metric]  # type: ignore[attr-defined]
+                del kept[metric]
 
     def age_ok(self, metric: MetricKey, node: str, max_age_s: float | None) -> bool:
         at = self.ats.get(metric, {}).get(node)
@@ -188,13 +191,13 @@ def conditions(draw: st.DrawFn) -> Condition:
     release = target - slack if operator in RISING else target + slack
     return Condition(
         metric=metric,
-        operator=operator,  # type: ignore[arg-type]
+        operator=operator,
         target=target,
         release=draw(st.sampled_from([None, release])) if operator in RISING + FALLING else None,
         for_s=draw(SPANS),
         release_for_s=draw(SPANS),
         max_age_s=draw(AGES),
-        aggregate=draw(st.sampled_from(["any", "all", "max", "min"])) if metric.part else "",  # type: ignore[arg-type]
+        aggregate=draw(st.sampled_from(["any", "all", "max", "min"])) if metric.part else "",
     )
 
 
@@ -207,18 +210,18 @@ def strategies(stale: list[str]) -> st.SearchStrategy[Strategy | None]:
 def scores(draw: st.DrawFn) -> Score:
     metric = draw(st.sampled_from([PLAIN, PARTED]))
     operator = draw(st.sampled_from(sorted(COMPARE)))
-    spread = draw(st.sampled_from(["value", "value", "rank", "places"]))
+    spread: Spread = draw(st.sampled_from(SPREADS))
     bounds = spread == "value" and operator in RISING + FALLING
     return Score(
         metric=metric,
-        operator=operator,  # type: ignore[arg-type]
+        operator=operator,
         target=draw(st.integers(0, 4)),
         weight=draw(st.integers(1, 3)),
-        spread=spread,  # type: ignore[arg-type]
+        spread=spread,
         best=draw(st.none() | st.integers(0, 4)) if bounds else None,
         worst=draw(st.none() | st.integers(0, 4)) if bounds else None,
         max_age_s=draw(AGES),
-        aggregate=draw(st.sampled_from(["max", "min"])) if metric.part else "",  # type: ignore[arg-type]
+        aggregate=draw(st.sampled_from(["max", "min"])) if metric.part else "",
     )
 
 
@@ -240,9 +243,7 @@ STEPS = st.one_of(
     st.tuples(st.just("plain"), st.dictionaries(st.sampled_from(NODES[:3]), MEASURED)),
     st.tuples(
         st.just("parted"),
-        st.dictionaries(
-            st.sampled_from(NODES[:3]), st.dictionaries(st.sampled_from(["0", "1"]), MEASURED, min_size=1)
-        ),
+        st.dictionaries(st.sampled_from(NODES[:3]), st.dictionaries(st.sampled_from(["0", "1"]), MEASURED, min_size=1)),
     ),
     st.tuples(st.just("node"), st.sampled_from(NODES), st.sampled_from([{}, {"zone": "x"}, {"zone": "y"}])),
     st.tuples(st.just("gone"), st.sampled_from(NODES)),
@@ -293,7 +294,9 @@ def test_verdicts_are_those_of_an_evaluation_from_nothing(first: Policy, history
         for flip in take(engine, naive, step):
             name = flip.policy.name
             judged = before[name] | engine.verdict("default", name, naive.now).judged
-            told.update({(name, node): flip.others == "refused" for node in NODES if flip.others and node not in judged})
+            told.update(
+                {(name, node): flip.others == "refused" for node in NODES if flip.others and node not in judged}
+            )
             told.update({(name, node): False for node in flip.allowed} | {(name, node): True for node in flip.refused})
         for name in ("p", "q"):
             policy = naive.policies.get(name)
@@ -317,7 +320,7 @@ def test_verdicts_are_those_of_an_evaluation_from_nothing(first: Policy, history
 @settings(max_examples=150)
 @given(POLICIES, st.lists(STEPS, min_size=1, max_size=10))
 def test_nothing_changes_before_it_is_said_to_change(first: Policy, history: list[tuple[Any, ...]]) -> None:
-    """Looked at whenever it says so and never else, the engine ends up where one that is looked at all the time does."""
+    """Looked at when it says so and never else, the engine ends up where one that is looked at all the time does."""
     lazy, eager, naive, shadow = TelemetryEngine(), TelemetryEngine(), Naive(), Naive()
     for step in [("policy", first), *history]:
         before = eager.verdict("default", "p", naive.now)
