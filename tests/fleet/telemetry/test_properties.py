@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Literal
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,13 +23,13 @@ PLAIN, PARTED = MetricKey(name="plain"), MetricKey(name="parted", part="card")
 TICK = 0.5
 Truth = Literal["true", "false", "unknown"]
 Values = dict[str, dict[str, int]]  # node -> part -> value
-COMPARE = {
-    "Equals": lambda a, b: a == b,
-    "NotEquals": lambda a, b: a != b,
-    "LessThan": lambda a, b: a < b,
-    "GreaterThan": lambda a, b: a > b,
-    "LessThanOrEqual": lambda a, b: a <= b,
-    "GreaterThanOrEqual": lambda a, b: a >= b,
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "Equals": operator.eq,
+    "NotEquals": operator.ne,
+    "LessThan": operator.lt,
+    "GreaterThan": operator.gt,
+    "LessThanOrEqual": operator.le,
+    "GreaterThanOrEqual": operator.ge,
 }
 ONCE = {"": any, "any": any, "all": all}
 
@@ -70,7 +73,7 @@ class Naive:
         self.memory = {key: value for key, value in self.memory.items() if key[0] in self.conditions()}
         for kept in (self.values, self.ats, self.claims):
             for metric in set(kept) - self.metrics():
-                del kept[metric]  # type: ignore[attr-defined]
+                del kept[metric]
 
     def age_ok(self, metric: MetricKey, node: str, max_age_s: float | None) -> bool:
         at = self.ats.get(metric, {}).get(node)
@@ -182,19 +185,19 @@ RISING, FALLING = ("GreaterThan", "GreaterThanOrEqual"), ("LessThan", "LessThanO
 @st.composite
 def conditions(draw: st.DrawFn) -> Condition:
     metric = draw(st.sampled_from([PLAIN, PARTED]))
-    operator = draw(st.sampled_from(sorted(COMPARE)))
+    compares = draw(st.sampled_from(sorted(COMPARE)))
     target = draw(st.integers(0, 4))
     slack = draw(st.integers(0, 2))
-    release = target - slack if operator in RISING else target + slack
+    release = target - slack if compares in RISING else target + slack
     return Condition(
         metric=metric,
-        operator=operator,  # type: ignore[arg-type]
+        operator=compares,  # type: ignore[arg-type]
         target=target,
-        release=draw(st.sampled_from([None, release])) if operator in RISING + FALLING else None,
+        release=draw(st.sampled_from([None, release])) if compares in RISING + FALLING else None,
         for_s=draw(SPANS),
         release_for_s=draw(SPANS),
         max_age_s=draw(AGES),
-        aggregate=draw(st.sampled_from(["any", "all", "max", "min"])) if metric.part else "",  # type: ignore[arg-type]
+        aggregate=draw(st.sampled_from(["any", "all", "max", "min"])) if metric.part else "",
     )
 
 
@@ -206,19 +209,19 @@ def strategies(stale: list[str]) -> st.SearchStrategy[Strategy | None]:
 @st.composite
 def scores(draw: st.DrawFn) -> Score:
     metric = draw(st.sampled_from([PLAIN, PARTED]))
-    operator = draw(st.sampled_from(sorted(COMPARE)))
+    compares = draw(st.sampled_from(sorted(COMPARE)))
     spread = draw(st.sampled_from(["value", "value", "rank", "places"]))
-    bounds = spread == "value" and operator in RISING + FALLING
+    bounds = spread == "value" and compares in RISING + FALLING
     return Score(
         metric=metric,
-        operator=operator,  # type: ignore[arg-type]
+        operator=compares,  # type: ignore[arg-type]
         target=draw(st.integers(0, 4)),
         weight=draw(st.integers(1, 3)),
         spread=spread,  # type: ignore[arg-type]
         best=draw(st.none() | st.integers(0, 4)) if bounds else None,
         worst=draw(st.none() | st.integers(0, 4)) if bounds else None,
         max_age_s=draw(AGES),
-        aggregate=draw(st.sampled_from(["max", "min"])) if metric.part else "",  # type: ignore[arg-type]
+        aggregate=draw(st.sampled_from(["max", "min"])) if metric.part else "",
     )
 
 
@@ -240,9 +243,7 @@ STEPS = st.one_of(
     st.tuples(st.just("plain"), st.dictionaries(st.sampled_from(NODES[:3]), MEASURED)),
     st.tuples(
         st.just("parted"),
-        st.dictionaries(
-            st.sampled_from(NODES[:3]), st.dictionaries(st.sampled_from(["0", "1"]), MEASURED, min_size=1)
-        ),
+        st.dictionaries(st.sampled_from(NODES[:3]), st.dictionaries(st.sampled_from(["0", "1"]), MEASURED, min_size=1)),
     ),
     st.tuples(st.just("node"), st.sampled_from(NODES), st.sampled_from([{}, {"zone": "x"}, {"zone": "y"}])),
     st.tuples(st.just("gone"), st.sampled_from(NODES)),
@@ -293,7 +294,9 @@ def test_verdicts_are_those_of_an_evaluation_from_nothing(first: Policy, history
         for flip in take(engine, naive, step):
             name = flip.policy.name
             judged = before[name] | engine.verdict("default", name, naive.now).judged
-            told.update({(name, node): flip.others == "refused" for node in NODES if flip.others and node not in judged})
+            told.update(
+                {(name, node): flip.others == "refused" for node in NODES if flip.others and node not in judged}
+            )
             told.update({(name, node): False for node in flip.allowed} | {(name, node): True for node in flip.refused})
         for name in ("p", "q"):
             policy = naive.policies.get(name)
@@ -314,10 +317,38 @@ def test_verdicts_are_those_of_an_evaluation_from_nothing(first: Policy, history
                     assert (node in violators) == wanted, (step, key, node)
 
 
+REMEMBERING = conditions().filter(lambda condition: condition.for_s > 0 or condition.release_for_s > 0)
+POLLS = st.tuples(
+    st.just("plain"),
+    st.dictionaries(
+        st.sampled_from(NODES[:2]),
+        st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.0, 0.0, 0.5, -2.0])),
+        min_size=1,
+    ),
+)
+WAITS = st.tuples(st.just("wait"), st.integers(1, 5))
+
+
+@settings(max_examples=300)
+@given(REMEMBERING, st.lists(st.tuples(WAITS, POLLS), min_size=5, max_size=20))
+def test_windows_of_time_are_those_of_an_evaluation_from_nothing(
+    drawn: Condition, history: list[tuple[tuple[Any, ...], tuple[Any, ...]]]
+) -> None:
+    condition = msgspec.structs.replace(drawn, metric=PLAIN, aggregate="", target=1, release=None)
+    rule = Rule(condition=condition, text="rule", on_stale="ignore")
+    policy = Policy(kind="", namespace="default", name="p", dontschedule=Strategy(rules=(rule,)))
+    engine, naive = TelemetryEngine(), Naive()
+    take(engine, naive, ("policy", policy))
+    for step in (each for pair in history for each in pair):
+        take(engine, naive, step)
+        refused = {node for node in NODES if engine.verdict("default", "p", naive.now).reason(node) is not None}
+        assert refused == {node for node in NODES if naive.refuses(policy, node)}, step
+
+
 @settings(max_examples=150)
 @given(POLICIES, st.lists(STEPS, min_size=1, max_size=10))
 def test_nothing_changes_before_it_is_said_to_change(first: Policy, history: list[tuple[Any, ...]]) -> None:
-    """Looked at whenever it says so and never else, the engine ends up where one that is looked at all the time does."""
+    """Looked at when it says so and never else, the engine is where one is that is looked at all the time."""
     lazy, eager, naive, shadow = TelemetryEngine(), TelemetryEngine(), Naive(), Naive()
     for step in [("policy", first), *history]:
         before = eager.verdict("default", "p", naive.now)

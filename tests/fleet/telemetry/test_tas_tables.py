@@ -317,7 +317,9 @@ def test_the_documented_examples(tas: MakePolicy, poll: Poll) -> None:
     }
     assert passing == {"f1": ["worker2"], "f2": []}
     assert engine.verdict("default", "p1", 0).ranked[0] == "worker2"
-    assert engine.deschedule(0) == {("default", "d1"): {"worker2": "deschedule1 GreaterThan 8: 9, measured 1970-01-01T00:00:00Z"}}
+    assert engine.deschedule(0) == {
+        ("default", "d1"): {"worker2": "deschedule1 GreaterThan 8: 9, measured 1970-01-01T00:00:00Z"}
+    }
     assert engine.wanted_labels(0)["worker2"] == {"d1": "violating", "telemetry.aware.scheduling.l1/foo": "1"}
     assert len(engine.wanted_labels(0)) == 3
 
