@@ -25,10 +25,23 @@ Change = Literal["ADDED", "MODIFIED", "DELETED"]
 Sink = Callable[[Event], None]
 
 
+class Writer(msgspec.Struct, frozen=True, kw_only=True):
+    """Who last wrote some of an object's fields, and when."""
+
+    manager: str = ""
+    time: str | None = None
+
+
+class WholeMeta(ObjectMeta, frozen=True, kw_only=True, rename="camel"):
+    """`metadata`, with who wrote the object: numbers by zone count only where somebody keeps them up."""
+
+    managed_fields: tuple[Writer, ...] | None = None
+
+
 class WholeObject(msgspec.Struct, frozen=True, kw_only=True):
     """A policy or a document with all that is read of it. `zones` and on: of a NodeResourceTopology."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: WholeMeta = WholeMeta()
     spec: Any = None
     status: Any = None
     zones: Any = None

@@ -57,19 +57,22 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=Fa
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """`spec` of a pod."""
+    """`spec` of a pod. `resources` are the pod's as a whole (KEP-2837)."""
 
     node_name: str | None = ""
     containers: tuple[Container, ...] | None = ()
     init_containers: tuple[Container, ...] | None = ()
     scheduler_name: str | None = ""
     priority: int | None = 0
+    overhead: Quantities | None = None
+    resources: ResourceNeeds | None = None
 
 
 class PodStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """`status` of a pod."""
+    """`status` of a pod. `start_time`: when its kubelet took it on, RFC 3339."""
 
     phase: str | None = ""
+    start_time: str | None = None
 
 
 class PodObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,11 +103,19 @@ class PodObject(msgspec.Struct, frozen=True, kw_only=True):
         return self.status is not None and self.status.phase in ("Succeeded", "Failed")
 
 
+class NodeAddress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One of a node's addresses; `type` is InternalIP, ExternalIP, Hostname, InternalDNS or ExternalDNS."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`status` of a node."""
 
     capacity: Quantities | None = None
     allocatable: Quantities | None = None
+    addresses: tuple[NodeAddress, ...] | None = None
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -140,6 +151,11 @@ class NodeObject(msgspec.Struct, frozen=True, kw_only=True):
     def allocatable(self) -> Mapping[str, str | int | float]:
         """What it offers to pods, as written."""
         return (self.status and self.status.allocatable) or {}
+
+    @property
+    def addresses(self) -> tuple[NodeAddress, ...]:
+        """Where it can be reached, as its kubelet and the cloud say."""
+        return (self.status and self.status.addresses) or ()
 
 
 _POD = msgspec.json.Decoder(PodObject)

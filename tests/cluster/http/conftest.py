@@ -34,7 +34,7 @@ class Client:
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
-        self._got = b""
+        self._got = bytearray()
 
     def send(self, *data: bytes) -> None:
         for part in data:
@@ -55,7 +55,8 @@ class Client:
         length = 0 if to_head else int(headers.get("content-length", "0"))
         while len(self._got) < length:
             self._more()
-        body, self._got = self._got[:length], self._got[length:]
+        body = bytes(self._got[:length])
+        del self._got[:length]
         return Answer(int(lines[0].split(" ")[1]), headers, body)
 
     def rest(self) -> bytes:
@@ -63,8 +64,8 @@ class Client:
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             while data := self.socket.recv(1 << 16):
                 self._got += data
-        got, self._got = self._got, b""
-        return got
+        got, self._got = self._got, bytearray()
+        return bytes(got)
 
     def half_close(self) -> None:
         self.socket.shutdown(socket.SHUT_WR)
@@ -81,12 +82,12 @@ class Client:
         while end not in self._got:
             self._more()
         found, _, self._got = self._got.partition(end)
-        return found + end
+        return bytes(found) + end
 
     def _more(self) -> None:
         data = self.socket.recv(1 << 16)
         if not data:
-            raise EOFError(f"the connection ended after {self._got!r}")
+            raise EOFError(f"the connection ended after {bytes(self._got[:100])!r}")
         self._got += data
 
 

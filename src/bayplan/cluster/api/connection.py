@@ -2,17 +2,18 @@
 
 Only the client is made here; what goes over it is bytes. The token of a service account is read again when it has been
 rotated (lightkube). A credential plugin is asked again when its token ends or is refused; that is ours, because
-lightkube 1.0 knows neither the plugins' present version nor the expiry.
+lightkube 1.0 knows neither the plugins' present version nor the expiry, and waits for a plugin for ever.
 Facts: client-go tools/clientcmd, client.authentication.k8s.io/v1 ExecCredential.
 """
 
 from __future__ import annotations
 
 import asyncio
+import asyncio.subprocess
 import datetime
 import os
 import urllib.request
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +33,17 @@ from bayplan.errors import InputError
 _PLUGIN_API = "client.authentication.k8s.io"
 # A token is not used in its last seconds: the server's clock may be ahead.
 _EXPIRY_MARGIN_S = 10.0
-_BAD_CONFIG = (ConfigError, KeyError, TypeError, ValueError, OSError, yaml.YAMLError, msgspec.MsgspecError)
+# What lightkube lets through of a document that is no kubeconfig.
+_BAD_CONFIG = (
+    ConfigError,
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+    OSError,
+    yaml.YAMLError,
+    msgspec.MsgspecError,
+)
 
 
 def find_config(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> SingleConfig:
@@ -151,7 +162,7 @@ class PluginAuth(httpx2.Auth):
         command = self._plugin.command
         if self._folder and "/" in command:
             command = str(self._folder / command)
-        output = await client_adapter.async_check_output([command, *(self._plugin.args or ())], environment)
+        output = await _output([command, *(self._plugin.args or ())], environment)
         try:
             found = msgspec.json.decode(output, type=_ExecCredential).status
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -159,6 +170,23 @@ class PluginAuth(httpx2.Auth):
         if not found.token:
             raise ConfigError(f"{command} gave no token (client certificates of plugins are not supported)")
         self._token, self._ends = found.token, _aware(found.expiration_timestamp)
+
+
+async def _output(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """What a command prints; it is killed when the caller has waited long enough. Raises `ConfigError`, `OSError`."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+    try:
+        output, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise ConfigError(f"{command[0]} ended with {process.returncode}: {said.decode(errors='replace').strip()}")
+    return output
 
 
 def _aware(moment: datetime.datetime | None) -> datetime.datetime | None:

@@ -15,11 +15,19 @@ from bayplan.errors import BayplanError
 LONGEST_MESSAGE = 1024
 
 
+class Cause(msgspec.Struct, frozen=True):
+    """One thing that is wrong, of a Status: why, in which field, in words."""
+
+    reason: str = ""
+    field: str = ""
+    message: str = ""
+
+
 class ApiError(BayplanError):
     """A call that failed.
 
     `status` is HTTP's (0 where there was no answer), `reason` the Status object's (`Conflict`, `Expired`, ...),
-    `causes` the reasons of its causes, `retry_after_s` what the server asked to wait, if it did.
+    `causes` what it names in particular, `retry_after_s` what the server asked to wait, if it did.
     """
 
     def __init__(
@@ -30,7 +38,7 @@ class ApiError(BayplanError):
         path: str = "",
         status: int = 0,
         reason: str = "",
-        causes: tuple[str, ...] = (),
+        causes: tuple[Cause, ...] = (),
         retry_after_s: float | None = None,
     ) -> None:
         self.message = message
@@ -93,7 +101,7 @@ class TooManyRequestsError(ApiError):
     @property
     def is_disruption_budget(self) -> bool:
         """Whether a budget is the reason rather than load."""
-        return "DisruptionBudget" in self.causes
+        return any(cause.reason == "DisruptionBudget" for cause in self.causes)
 
 
 class UnavailableError(ApiError):
@@ -112,12 +120,8 @@ _TYPES: Mapping[int, type[ApiError]] = {
 }
 
 
-class _Cause(msgspec.Struct):
-    reason: str = ""
-
-
 class _Details(msgspec.Struct, rename="camel"):
-    causes: list[_Cause] | None = None
+    causes: tuple[Cause, ...] | None = None
     retry_after_seconds: float | None = None
 
 
@@ -152,7 +156,7 @@ def _error(verb: str, path: str, status: int, said: _Status, retry_after_s: floa
         path=path,
         status=status,
         reason=said.reason or "",
-        causes=tuple(cause.reason for cause in details.causes or ()),
+        causes=details.causes or (),
         retry_after_s=details.retry_after_seconds if retry_after_s is None else retry_after_s,
     )
 

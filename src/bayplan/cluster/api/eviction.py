@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.api.client import Api
-from bayplan.cluster.api.errors import ConflictError, NotFoundError, TooManyRequestsError
+from bayplan.cluster.api.errors import ConflictError, NotFoundError, TooManyRequestsError, UnavailableError
 from bayplan.cluster.api.limiter import Priority
 from bayplan.cluster.api.resource import PODS, AnyObject, ObjectRef
 
@@ -57,8 +57,10 @@ async def evict(api: Api, pod: ObjectRef, *, grace_s: int | None = None, dry_run
     except TooManyRequestsError as error:
         if not error.is_disruption_budget:
             raise
-        return Eviction(outcome=Outcome.BUDGET, message=error.message, retry_after_s=error.retry_after_s)
-    except ConflictError as error:
+        said = " ".join(part for part in (error.message, *(cause.message for cause in error.causes)) if part)
+        return Eviction(outcome=Outcome.BUDGET, message=said, retry_after_s=error.retry_after_s)
+    except (ConflictError, UnavailableError) as error:
+        # For a pod of another UID the server tries for ten seconds before it gives up, which may be our limit too.
         if await _is_there(api, pod):
             raise
         return Eviction(outcome=Outcome.GONE, message=error.message)

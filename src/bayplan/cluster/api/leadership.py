@@ -98,9 +98,11 @@ class Leadership:
             was_lost = renewing.done()
             # Renewed until the work has really ended, or another would begin while ours still cleans up.
             working.cancel()
-            await asyncio.wait({working})
-            self.is_leading = False
-            renewing.cancel()
+            try:
+                await asyncio.wait({working})
+            finally:
+                self.is_leading = False
+                renewing.cancel()
             await asyncio.wait({renewing})
             if not was_lost:
                 await self._release()

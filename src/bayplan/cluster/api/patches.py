@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayplan.cluster.api.client import Api
+from bayplan.cluster.api.errors import ConflictError, InvalidError
 from bayplan.cluster.api.limiter import Priority
 from bayplan.cluster.api.resource import ObjectRef, Resource
 
@@ -37,7 +38,7 @@ async def patch_metadata(
         return
     if ref.uid:
         metadata["uid"] = ref.uid
-    await api.patch(resource.path(ref.namespace, ref.name), {"metadata": metadata}, "merge", priority=priority)
+    await _patch(api, resource.path(ref.namespace, ref.name), {"metadata": metadata}, priority)
 
 
 async def patch_status(
@@ -51,8 +52,18 @@ async def patch_status(
 ) -> None:
     """Merge `status` into the status subresource. Lists (conditions) are replaced whole.
 
-    With `resource_version`, only if the object has not changed since: `ConflictError` otherwise.
+    With `resource_version`, only if the object has not changed since: `ConflictError` otherwise, as for the UID.
     """
     metadata = {name: value for name, value in (("uid", ref.uid), ("resourceVersion", resource_version)) if value}
     body: dict[str, Any] = {"status": dict(status)} | ({"metadata": metadata} if metadata else {})
-    await api.patch(resource.path(ref.namespace, ref.name, "status"), body, "merge", priority=priority)
+    await _patch(api, resource.path(ref.namespace, ref.name, "status"), body, priority)
+
+
+async def _patch(api: Api, path: str, body: object, priority: Priority) -> None:
+    try:
+        await api.patch(path, body, "merge", priority=priority)
+    except InvalidError as error:
+        if not any(cause.field == "metadata.uid" for cause in error.causes):
+            raise
+        # To the server, naming another UID is an attempt to change it.
+        raise ConflictError(error.message, verb="PATCH", path=path, status=409, reason="Conflict") from error

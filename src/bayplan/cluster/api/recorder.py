@@ -130,7 +130,7 @@ class EventRecorder:
         self._has_waiting.set()
 
     async def run(self) -> None:
-        """Send until cancelled."""
+        """Send until cancelled; what is to be sent after that, `flush` sends."""
         clock = asyncio.get_running_loop().time
         sweep_at = clock() + self._series_s
         while True:

@@ -175,6 +175,9 @@ class Connection(asyncio.BufferedProtocol):
         if not isinstance(event, h11.Request) or head.count(b"\n") != head.count(b"\r\n"):
             self._refuse(HttpError(HTTPStatus.BAD_REQUEST, "not the head of a request"))
             return
+        if not event.http_version.startswith(b"1."):
+            self._refuse(HttpError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.0 and HTTP/1.1 are spoken here"))
+            return
         rest = bytes(self._head_view[end : self._filled])
         self._head[: len(rest)] = rest
         self._filled = len(rest)
@@ -358,6 +361,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or self._closed:
             return
         self._expect(self._host.write_timeout_s)
+        # With TLS, a client that has gone is only noticed while reading.
+        self._resume_reading()
         self._transport.close()
 
     def _stop_timer(self) -> None:

@@ -87,11 +87,13 @@ class HttpServer:
         Raises `InputError` for an address that cannot be had, and for TLS files that cannot be used.
         """
         self._tls = FreshContext(tls, self.failed) if tls else None
+        place = f"{host or '*'}:{port}"
+        if not 0 <= port < 1 << 16:
+            raise InputError("cannot listen: no such port", place=place, expected="0 to 65535")
         try:
             self._listener = _listening(host, port)
-        except (OSError, OverflowError) as error:
-            problem = error.strerror if isinstance(error, OSError) else str(error)
-            raise InputError(f"cannot listen: {problem}", place=f"{host or '*'}:{port}") from error
+        except OSError as error:
+            raise InputError(f"cannot listen: {error.strerror}", place=place) from error
         self._accepting = asyncio.get_running_loop().create_task(self._accept(self._listener))
 
     async def stop(self, grace_s: float) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from bayplan.protocols.extender.arguments import ExtenderArgs
-from bayplan.protocols.extender.node_list import Body
+from bayplan.protocols.extender.bounds import Body
 
 _encode = msgspec.json.Encoder().encode
 

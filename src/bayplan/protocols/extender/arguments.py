@@ -1,8 +1,8 @@
 """What kube-scheduler asks an extender: the bodies of filter, prioritize, bind and preempt, read.
 
-Exactly one of `Nodes` and `NodeNames` is filled, by the scheduler's `nodeCacheCapable`; both are taken here. Keys are
-read in the scheduler's own case first, and only if that finds nothing in any case, as Go's decoder does. Every error
-is an `InputError`, which costs no more than reading the body once.
+Exactly one of `Nodes` and `NodeNames` is filled, by the scheduler's `nodeCacheCapable`; both are taken here, and of
+both the names. Keys are read as the scheduler writes them; if what must be there is not, those of the outermost object
+are read in any case, as Go's decoder does. Every error is an `InputError`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,18 @@ from typing import TypeVar
 import msgspec
 
 from bayplan.errors import InputError
-from bayplan.protocols.extender.node_list import Body, NodeList
+from bayplan.protocols.extender.bounds import (
+    LONGEST_NAME,
+    MOST_POD_BYTES,
+    SMALL_BYTES,
+    Body,
+    check_count,
+    check_density,
+    check_name,
+)
+from bayplan.protocols.extender.node_list import NodeList
 from bayplan.protocols.kubernetes import PodObject, read_pod
 
-LONGEST_NAME = 253
 _NULL = msgspec.Raw(b"null")
 T = TypeVar("T")
 
@@ -97,14 +105,12 @@ class PreemptArgs(msgspec.Struct, frozen=True, kw_only=True):
 def read_args(body: Body) -> ExtenderArgs:
     """Read what filter or prioritize is asked. The result holds the body. Raises `InputError`."""
     args = _decoded(_ARGS, body, "ExtenderArgs")
-    if _is_null(args.Pod):
+    if _is_null(args.Pod) or (args.Nodes is None and args.NodeNames is None):
         body = _in_our_case(body, _Args)
         args = _decoded(_ARGS, body, "ExtenderArgs")
     pod = _pod(args.Pod)
     if args.NodeNames is not None:
-        for i, name in enumerate(args.NodeNames):
-            if not 0 < len(name) <= LONGEST_NAME:
-                raise _no_name(f"NodeNames[{i}]", name)
+        _check_names(args.NodeNames)
         return ExtenderArgs(pod=pod, pod_json=args.Pod, names=args.NodeNames)
     if args.Nodes is None:
         raise InputError("neither Nodes nor NodeNames", expected="one of them")
@@ -115,12 +121,10 @@ def read_args(body: Body) -> ExtenderArgs:
 def read_bind_args(body: Body) -> BindArgs:
     """Read what bind is asked. Raises `InputError`, also if one of its fields is missing."""
     args = _decoded(_BIND, body, "ExtenderBindingArgs")
-    if not args.PodName:
+    if not all(getattr(args, field) for field in _Bind.__struct_fields__):
         args = _decoded(_BIND, _in_our_case(body, _Bind), "ExtenderBindingArgs")
     for field in _Bind.__struct_fields__:
-        value = getattr(args, field) or ""
-        if not 0 < len(value) <= LONGEST_NAME:
-            raise _no_name(field, value)
+        check_name(getattr(args, field) or "", field)
     return BindArgs(
         pod_name=args.PodName or "",
         pod_namespace=args.PodNamespace or "",
@@ -132,17 +136,15 @@ def read_bind_args(body: Body) -> BindArgs:
 def read_preempt_args(body: Body) -> PreemptArgs:
     """Read what preempt is asked, victims as whole pods or by UID. Raises `InputError`."""
     args = _decoded(_PREEMPT, body, "ExtenderPreemptionArgs")
-    if _is_null(args.Pod):
+    if _is_null(args.Pod) or (args.NodeNameToVictims is None and args.NodeNameToMetaVictims is None):
         args = _decoded(_PREEMPT, _in_our_case(body, _Preempt), "ExtenderPreemptionArgs")
-    found = args.NodeNameToMetaVictims or args.NodeNameToVictims or {}
-    victims = {
-        node: Victims(
-            uids=tuple(_uid(raw, f"victims of {node}, Pods[{i}]") for i, raw in enumerate(named.Pods or ())),
-            budget_violations=named.NumPDBViolations or 0,
-        )
-        for node, named in found.items()
-    }
-    return PreemptArgs(pod=_pod(args.Pod), pod_json=args.Pod, victims=victims)
+    found = args.NodeNameToMetaVictims or args.NodeNameToVictims
+    if found is None:
+        raise InputError("neither NodeNameToVictims nor NodeNameToMetaVictims", expected="one of them")
+    check_count(len(found), "the candidate nodes")
+    return PreemptArgs(
+        pod=_pod(args.Pod), pod_json=args.Pod, victims={node: _victims(node, found[node]) for node in found}
+    )
 
 
 _ARGS = msgspec.json.Decoder(_Args)
@@ -153,18 +155,25 @@ _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: Body | msgspec.Raw, kind: str) -> T:
+    if not isinstance(data, msgspec.Raw):
+        check_density(data)
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not {kind}: {error}") from error
 
 
-def _in_our_case(body: Body, fields: type[msgspec.Struct]) -> bytes:
-    """The body with those of its keys that name a field in another case as the field is written; the rest left out."""
+def _in_our_case(body: Body, fields: type[msgspec.Struct]) -> Body:
+    """The body with those of its keys that name a field in another case as the field is written; the rest left out.
+
+    Of the same key in several cases the last one counts. A large body is left as it is: its keys may be millions.
+    """
+    if len(body) > SMALL_BYTES:
+        return body
     names = {field.lower(): field for field in fields.__struct_fields__}
     found = _decoded(_KEYS, body, "a request of the extender protocol")
-    pairs = [(names[key.lower()], raw) for key, raw in found.items() if key.lower() in names]
-    return b"{" + b",".join(b'"%s":%s' % (name.encode(), bytes(raw)) for name, raw in pairs) + b"}"
+    pairs = {names[key.lower()]: raw for key, raw in found.items() if key.lower() in names}
+    return b"{" + b",".join(b'"%s":%s' % (name.encode(), bytes(raw)) for name, raw in pairs.items()) + b"}"
 
 
 def _is_null(raw: msgspec.Raw) -> bool:
@@ -174,19 +183,32 @@ def _is_null(raw: msgspec.Raw) -> bool:
 def _pod(raw: msgspec.Raw) -> PodObject:
     if _is_null(raw):
         raise InputError("no Pod", place="Pod", expected="a Pod")
+    size = len(memoryview(raw))
+    if size > MOST_POD_BYTES:
+        raise InputError("too large", place="Pod", value=size, expected=f"at most {MOST_POD_BYTES} bytes")
     pod = read_pod(raw)
-    if not 0 < len(pod.metadata.name) <= LONGEST_NAME:
-        raise _no_name("Pod.metadata.name", pod.metadata.name)
+    check_name(pod.metadata.name, "Pod.metadata.name")
     return pod
+
+
+def _check_names(names: list[str]) -> None:
+    check_count(len(names), "NodeNames")
+    if all(names) and (not names or len(max(names, key=len)) <= LONGEST_NAME):
+        return
+    for i, name in enumerate(names):
+        check_name(name, f"NodeNames[{i}]")
+
+
+def _victims(node: str, found: _Victims) -> Victims:
+    check_name(node, "a candidate node")
+    return Victims(
+        uids=tuple(_uid(raw, f"victims of {node}, Pods[{i}]") for i, raw in enumerate(found.Pods or ())),
+        budget_violations=found.NumPDBViolations or 0,
+    )
 
 
 def _uid(raw: msgspec.Raw, place: str) -> str:
     victim = _decoded(_VICTIM, raw, "a victim")
     uid = victim.UID or (victim.metadata.uid if victim.metadata else "")
-    if not uid:
-        raise InputError("a victim without a UID", place=place)
+    check_name(uid, place)
     return uid
-
-
-def _no_name(place: str, value: str) -> InputError:
-    return InputError("not a name", place=place, value=value, expected=f"1 to {LONGEST_NAME} characters")

@@ -2,20 +2,21 @@
 
 A scheduler that is not `nodeCacheCapable` sends every node whole, 7 KB each, and wants those that pass back, whole.
 Only their names are ever read. Five thousand nodes are 37 MB: a copy of them costs more than deciding.
+
+Of a node with two `metadata`, or two names in one, the first counts if the node begins as kube-scheduler begins one,
+else the last. The scheduler never writes such; who sends one is answered with the bytes that it sent.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 import msgspec
 import numpy as np
 
 from bayplan.errors import InputError
-
-Body: TypeAlias = bytes | bytearray | memoryview
+from bayplan.protocols.extender.bounds import Body, check_count, check_name
 
 # How kube-scheduler begins a Node: Go writes the fields in the order of the struct, `metadata` first, its `name` first
 # (before them `kind` and `apiVersion`, if they are set). A name has no character that JSON would escape.
@@ -40,6 +41,7 @@ class NodeList:
     """
 
     def __init__(self, body: Body, items: Sequence[msgspec.Raw]) -> None:
+        check_count(len(items), "Nodes.items")
         self._body = memoryview(body)
         self._items = items
         self._starts = _starts(self._body, items)
@@ -108,8 +110,7 @@ def _name(item: msgspec.Raw, position: int) -> str:
         name = _named(item).metadata.name
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not a Node with a name: {error}", place=place) from error
-    if not name:
-        raise InputError("a Node without a name", place=f"{place}.metadata.name", value=name)
+    check_name(name, f"{place}.metadata.name")
     return name
 
 
