@@ -38,7 +38,7 @@ def read_policy(data: bytes | dict[str, Any], settings: TelemetrySettings, sourc
 
 def is_policy(value: object) -> bool:
     """Whether a decoded document says that it is a policy of either kind."""
-    return isinstance(value, dict) and (value.get("apiVersion"), value.get("kind")) in _KINDS
+    return isinstance(value, dict) and [value.get("apiVersion"), value.get("kind")] in [list(kind) for kind in _KINDS]
 
 
 def _one_document(data: bytes) -> Any:
