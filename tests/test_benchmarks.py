@@ -89,3 +89,10 @@ def test_cards_are_measured_on_a_made_trace_where_the_published_ones_are_absent(
     assert re.search(rf"^preset:small +-{cell * 4} +-?\d+\.\d / -?\d+\.\d$", said, re.MULTILINE)
     assert re.search(rf"^preset:small, preset:small {cell * 4}$", said, re.MULTILINE)
     assert re.search(r"^values +\d+\.\d\d s +\d+\.\d\dx$", said, re.MULTILINE)
+
+
+def test_keeping_a_cluster_up_to_date_is_measured() -> None:
+    command = [sys.executable, str(BENCHMARK.parent / "watch.py"), "20", "600", "100"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    for how in ("in a rush", "one by one"):
+        assert re.search(rf"^ +600 pods , {how} +\d+\.\d s +\d+\.\d s +-?\d+ MiB +\d+\.\d us", said, re.MULTILINE)

@@ -145,6 +145,26 @@ def machine_capture(out: str, root: str, force: bool) -> int:
     return command.capture(out, root, force)
 
 
+@machine.command("layout")
+@click.argument("node")
+@click.argument("source", default="live", shell_complete=_presets)
+@click.option("--kubelet-config", "-k", type=FILE, metavar="FILE", help="The node's KubeletConfiguration.")
+@click.option("--pods", multiple=True, type=FILE, metavar="FILE", help="Pods that run there. Can be repeated.")
+@click.option("--mode", type=click.Choice(["exact", "safe"]), default="exact", show_default=True, help="As for `plan`.")
+@click.option("--at", metavar="TIME", help="When the node said so: 2026-01-31T12:00:00Z, or seconds.  [default: now]")
+def machine_layout(
+    node: str, source: str, kubelet_config: str | None, pods: tuple[str, ...], mode: str, at: str | None
+) -> int:
+    """Write what NODE would publish of itself (kind NodeLayout), as JSON.
+
+    SOURCE is the node's machine. Pods are admitted in their order, those that name another node left out; the exit
+    status is 3 when one of them is refused.
+    """
+    from bayplan.cli import layout as command
+
+    return command.layout(command.Inputs(node, source, kubelet_config, pods, mode, at))
+
+
 @machine.command("presets")
 def machine_presets() -> int:
     """List the machines that are built in."""
@@ -154,12 +174,18 @@ def machine_presets() -> int:
 
 
 @bayplan.command()
-@click.argument("manifests", type=FILE, nargs=-1, required=True, metavar="MANIFEST...")
+@click.argument("manifests", type=FILE, nargs=-1, metavar="[MANIFEST]...")
 @click.option(
     "--machine", "-m", metavar="SOURCE", shell_complete=_presets, help="The machine: as for `bayplan machine`."
 )
 @click.option("--kubelet-config", "-k", type=FILE, metavar="FILE", help="A KubeletConfiguration for the machine.")
-@click.option("--cluster", "-c", type=FILE, metavar="FILE", help="A cluster file, or `kubectl get nodes -o yaml`.")
+@click.option(
+    "--cluster",
+    "-c",
+    type=FILE,
+    metavar="FILE",
+    help="A cluster file; `kubectl get nodes,pods -A -o json` (and noderesourcetopologies, nodelayouts); or live.",
+)
 @click.option(
     "--hugepages",
     multiple=True,
@@ -206,12 +232,15 @@ def plan(
 ) -> int:
     """Say where every container would go, and what would be refused and why.
 
-    On one machine, or with --cluster on many. MANIFEST is a file, a folder, or - for standard input. The exit status is
-    0 when all is placed, 3 when something is refused, 2 for bad input.
+    On one machine, or with --cluster on many. MANIFEST is a file, a folder, or - for standard input; without any, the
+    pods of the cluster that have no node yet. The exit status is 0 when all is placed, 3 when something is refused, 2
+    for bad input.
     """
     from bayplan.cli import plan as command
     from bayplan.cli.terminal import Look
 
+    if not manifests and cluster is None:
+        raise click.MissingParameter(param_hint="'MANIFEST...'", param_type="argument")
     inputs = command.Inputs(manifests, machine, kubelet_config, cluster, hugepages, policy, mode, order, quiet)
     return command.plan(inputs, output, Look.of(color, ascii_only, width))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,7 +28,13 @@ from bayplan.policies.kubelet.configuration import (
 from bayplan.policies.kubelet.settings import StartError
 from bayplan.policies.policy import NodeSetup, Policy
 from bayplan.resources.devices import DeviceUnit
+from bayplan.workload.documents import Document
 from bayplan.workload.notes import Note
+
+if TYPE_CHECKING:  # one machine needs none of it, and starts faster without
+    from bayplan.cli.told_cluster import ToldCluster
+
+LIVE = "live"
 
 
 class Assembly:
@@ -55,29 +62,53 @@ class Assembly:
             configuration=configuration, allocatable=node_allocatable(hardware, configuration), exact=exact
         )
         try:
-            return self._node(hardware.name, hardware, setup, self._policy)
+            policy = self._policy_for(self._policy, hardware, setup)
+            return self._node(hardware.name, hardware, policy, {**setup.allocatable, **_offered(policy)})
         except StartError as error:
             source = kubelet_config or "the kubelet's defaults"
             problem = f"this kubelet would not start on {machine}: {error}"
             raise InputError(problem, source=source, expected=_help_for(error)) from error
 
-    def cluster(self, path: str, default_machine: str, kubelet_config: str | None) -> list[FleetNode]:
-        """The nodes of a cluster file; `kubelet_config` is for those that name none."""
-        specs = _specs(path, default_machine)
-        return [self._of_spec(spec, os.path.dirname(path), kubelet_config) for spec in specs]
+    def cluster(self, path: str, default_machine: str, kubelet_config: str | None) -> ToldCluster:
+        """The nodes of a cluster file, or of a cluster that tells of itself; `kubelet_config` is for those without."""
+        from bayplan.cli.told_cluster import ToldCluster, told_cluster
+        from bayplan.fleet.published.cluster_objects import read_objects
+
+        documents, folder = _cluster_documents(path), os.path.dirname(path)
+        objects = read_objects(documents)
+        if not objects.anything:
+            try:
+                specs = read_cluster(documents, default_machine)
+            except InputError as error:
+                raise error.within(source=path) from error
+            return ToldCluster([self._of_spec(spec, folder, kubelet_config) for spec in specs], [], [])
+
+        def parts(spec: NodeSpec) -> tuple[Machine, Policy, Mapping[str, int]]:
+            return self._parts(spec, folder, kubelet_config)
+
+        return told_cluster(documents, objects, default_machine, self._plugins, parts)
 
     def offering(self, path: str) -> list[FleetNode | NodeSpec]:
         """As `cluster`, but a node that names no machine is given as the file has it, for what it says to offer."""
-        specs = _specs(path, machines=False)
+        try:
+            specs = read_cluster(open_documents([path]), machines=False)
+        except InputError as error:
+            raise error.within(source=path) from error
         return [self._of_spec(spec, os.path.dirname(path), None) if spec.machine else spec for spec in specs]
 
     def _of_spec(self, spec: NodeSpec, folder: str, kubelet_config: str | None) -> FleetNode:
+        machine, policy, offers = self._parts(spec, folder, kubelet_config)
+        return self._node(spec.name, machine, policy, offers, spec)
+
+    def _parts(
+        self, spec: NodeSpec, folder: str, kubelet_config: str | None
+    ) -> tuple[Machine, Policy, Mapping[str, int]]:
+        """Machine, policy and what is for pods, of a node that names its machine."""
         try:
             machine = self._machine(_beside(spec.machine, folder), spec.hugepages or self._hugepages)
             given = spec.kubelet_config
             named = _beside(given, folder) if isinstance(given, str) else given or kubelet_config
             configuration = self._configuration(named)
-            policy = spec.policy or self._policy
             exact = {"exact": True, "safe": False}.get(spec.mode, self._exact)
             setup = NodeSetup(
                 configuration=configuration,
@@ -85,7 +116,8 @@ class Assembly:
                 allocatable={**node_allocatable(machine, configuration), **spec.allocatable},
                 exact=named is not None if exact is None else exact,
             )
-            return self._node(spec.name, machine, setup, policy, spec)
+            policy = self._policy_for(spec.policy or self._policy, machine, setup)
+            return machine, policy, {**setup.allocatable, **_offered(policy)}
         except StartError as error:
             problem = f"node {spec.name}: its kubelet would not start: {error}"
             raise InputError(problem, source=spec.source, expected=_help_for(error)) from error
@@ -96,16 +128,15 @@ class Assembly:
             raise
 
     def _node(
-        self, name: str, machine: Machine, setup: NodeSetup, policy_name: str, spec: NodeSpec | None = None
+        self, name: str, machine: Machine, policy: Policy, offers: Mapping[str, int], spec: NodeSpec | None = None
     ) -> FleetNode:
-        policy = self._policy_for(policy_name, machine, setup)
         return FleetNode(
             name=name,
             hub=Hub(machine, policy, self._plugins),
             labels=dict(spec.labels) if spec else {},
             taints=spec.taints if spec else (),
             unschedulable=spec.unschedulable if spec else False,
-            allocatable={**setup.allocatable, **_offered(policy)},
+            allocatable=offers,
         )
 
     def _policy_for(self, name: str, machine: Machine, setup: NodeSetup) -> Policy:
@@ -146,9 +177,13 @@ class Assembly:
         return self._configurations[named].configuration
 
 
-def _specs(path: str, default_machine: str = "", *, machines: bool = True) -> tuple[NodeSpec, ...]:
+def _cluster_documents(path: str) -> list[Document]:
+    if path == LIVE:
+        from bayplan.cli.live_cluster import live_documents
+
+        return live_documents()
     try:
-        return read_cluster(open_documents([path]), default_machine, machines=machines)
+        return list(open_documents([path]))
     except InputError as error:
         raise error.within(source=path) from error
 

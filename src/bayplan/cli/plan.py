@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bayplan.fleet.plan import Plan
+    from bayplan.workload.documents import Document
     from bayplan.workload.model import Pod
     from bayplan.workload.notes import Note
 
@@ -60,20 +61,35 @@ def make(inputs: Inputs) -> tuple[Plan, Iterable[Note]]:
     exact = {None: None, "exact": True, "safe": False}[inputs.mode]
     _nothing_empty(inputs)
     assembly = Assembly(inputs.policy, exact, inputs.hugepages)
+    waiting: list[Document] = []
+    told: list[Note] = []
     if inputs.cluster is None:
         nodes = [assembly.single(inputs.machine or "live", inputs.kubelet_config)]
     else:
-        nodes = assembly.cluster(inputs.cluster, inputs.machine or "", inputs.kubelet_config)
-    workload = manifests.read(open_documents(inputs.manifests))
+        nodes, waiting, told = assembly.cluster(inputs.cluster, inputs.machine or "", inputs.kubelet_config)
+    if inputs.manifests:
+        workload = manifests.read(open_documents(inputs.manifests))
+        told += _left_waiting(waiting)
+    else:
+        workload = manifests.read(waiting)
     if not workload.pods:
-        raise _no_pods(inputs.manifests, workload.notes)
+        raise _no_pods(inputs.manifests or [inputs.cluster or ""], workload.notes)
     fleet = Fleet(nodes, scheduler=inputs.cluster is not None, pack=inputs.order == "pack")
     with _progress(len(workload.pods), quiet=inputs.quiet) as advance:
         made = fleet.place_all(workload.pods, advance)
-    notes = [*workload.notes, *assembly.notes]
+    notes = [*told, *workload.notes, *assembly.notes]
     if inputs.cluster is None:
         notes += _not_considered(workload.pods)
     return made, notes
+
+
+def _left_waiting(waiting: Sequence[Document]) -> Iterator[Note]:
+    """Of a cluster's own pods that have no node yet, none is planned beside those that were named."""
+    from bayplan.workload.notes import Note
+
+    if waiting:
+        message = f"{len(waiting)} of the cluster's own pods have no node; without MANIFEST they are what is planned"
+        yield Note(name="waiting-not-planned", message=message)
 
 
 def _nothing_empty(inputs: Inputs) -> None:

@@ -43,6 +43,7 @@ from bayplan.workload.names import check_subdomain
 MACHINE_ANNOTATION = "bayplan.dev/machine"
 KUBELET_ANNOTATION = "bayplan.dev/kubelet-config"
 MAX_NODES = 100_000
+NODE_KINDS = ("Node", "Cluster")
 MODES = ("", "exact", "safe")
 _CLUSTER_FIELDS = frozenset({"apiVersion", "kind", "metadata", "nodes", "defaultMachine"})
 _NODE_FIELDS = frozenset(
@@ -95,12 +96,13 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_cluster(
-    documents: Iterable[Document], default_machine: str = "", *, machines: bool = True
+    documents: Iterable[Document], default_machine: str = "", *, machines: bool = True, others: bool = False
 ) -> tuple[NodeSpec, ...]:
     """The nodes of all documents, in order. `default_machine` is for those which name none.
 
     Raises `InputError` for what cannot be used, for a node without a machine (but not without `machines`: then what it
-    says to be allocatable has to do), two of one name, and for no nodes at all.
+    says to be allocatable has to do), two of one name, and for no nodes at all. With `others`, objects of other kinds
+    are passed over, and no nodes are no error.
     """
     nodes: dict[str, NodeSpec] = {}
     source = ""
@@ -108,9 +110,11 @@ def read_cluster(
     for document in documents:
         source = document.source
         for place, value in _objects(document):
+            if others and isinstance(value, dict) and value.get("kind") not in NODE_KINDS:
+                continue
             for node in _located(document.source, place, value, default):
                 _add(nodes, node)
-    if not nodes:
+    if not nodes and not others:
         raise InputError("no nodes", source=source, expected="a Cluster with nodes, or Node objects")
     return tuple(nodes.values())
 

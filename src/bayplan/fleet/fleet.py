@@ -31,6 +31,7 @@ from bayplan.fleet.refusals import (
 )
 from bayplan.fleet.shapes import Shape, Shapes
 from bayplan.fleet.survey import PlainTable, Survey, Table
+from bayplan.hub.blockers import blockers
 from bayplan.hub.hub import UnknownPodError
 from bayplan.resources.decision import Decision, Notice, Refusal
 from bayplan.workload.model import Pod
@@ -41,6 +42,8 @@ MOST_PLAIN_NODES = 8
 LISTED_NODES = 16
 # What would have to change is found by trying, which takes its time: of so many refusals, not of thousands.
 MOST_ADVISED = 100
+MOST_BLOCKERS_TRIED = 50
+ALIGNMENT = "TopologyAffinityError"
 
 
 class Fleet:
@@ -282,8 +285,22 @@ class Fleet:
         if key not in self._advice:
             if len(self._advice) >= MOST_ADVISED:
                 return refusal
-            self._advice[key] = self.nodes[index].hub.advise(pod, refusal)
+            self._advice[key] = self._with_blockers(index, pod, self.nodes[index].hub.advise(pod, refusal))
         return self._advice[key]
+
+    def _with_blockers(self, index: int, pod: Pod, refusal: Refusal) -> Refusal:
+        """With the pods that are in the way, where it is not amounts that are short but where they are."""
+        if refusal.reason != ALIGNMENT:
+            return refusal
+        node = self.nodes[index]
+        hub = node.hub
+        # What only stands for sums that others told is no pod that could go.
+        found = blockers(hub, pod, tried=MOST_BLOCKERS_TRIED, known=node.counts)
+        names = [hub.ledger.pods[uid].full_name for uid in found]
+        if not names:
+            return refusal
+        remedy = f"blocked by {', '.join(names)}: it would fit on node {node.name} without"
+        return msgspec.structs.replace(refusal, remedies=(*refusal.remedies, remedy))
 
     def _known_of(self, key: bytes) -> dict[int, Decision]:
         """State -> refusal of pods of this shape. Once in a while, those of states that no hub is in are forgotten."""

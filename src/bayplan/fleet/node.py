@@ -74,6 +74,10 @@ class FleetNode:
         """A pod that was added has gone."""
         self._count(self._held.pop(uid), -1)
 
+    def counts(self, uid: str) -> bool:
+        """Whether a pod of that uid is counted among those that run here."""
+        return uid in self._held
+
     def offers(self, resource: str) -> int | None:
         """What pods may request of a resource in all; None: unlimited."""
         untold = resource in MAY_BE_UNTOLD or (not self.allocatable and resource.startswith(HUGEPAGES))

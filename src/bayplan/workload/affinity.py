@@ -19,6 +19,7 @@ _MAX_WEIGHT = 100
 _AFFINITY_FIELDS = frozenset({"nodeAffinity", "podAffinity", "podAntiAffinity"})
 _NODE_AFFINITY_FIELDS = frozenset({_REQUIRED, _PREFERRED})
 _TERM_FIELDS = frozenset({"matchExpressions", "matchFields"})
+_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 # How many values each operator takes; None: at least one.
 _VALUES: dict[str, tuple[int, int | None]] = {
     "In": (1, None),
@@ -59,6 +60,31 @@ def read_node_selector(spec: Fields) -> dict[str, str]:
         check_qualified(key, path)
         check_label_value(value, join(path, key))
     return selector
+
+
+def read_label_selector(selector: Fields, *, numbers: bool = False) -> tuple[Selector, ...]:
+    """A label selector, `matchLabels` and `matchExpressions`, as requirements that must all hold.
+
+    None at all: it holds for everything. `numbers`: Gt and Lt are known too, as they are where nodes are selected.
+    Raises `InputError`.
+    """
+    for field in selector.value:
+        if field not in ("matchLabels", "matchExpressions"):
+            raise selector.error(field, "unknown field", expected="matchLabels or matchExpressions")
+    same = selector.text_map("matchLabels")
+    path = selector.at("matchLabels")
+    for key, value in same.items():
+        check_qualified(key, path)
+        check_label_value(value, join(path, key))
+    requirements = [Selector(key=key, operator="In", values=(value,)) for key, value in same.items()]
+    for entry in selector.entries("matchExpressions"):
+        requirement = _read_requirement(entry)
+        if requirement.operator in ("Gt", "Lt") and not numbers:
+            raise entry.error(
+                "operator", "unknown operator", value=requirement.operator, expected=", ".join(_LABEL_OPERATORS)
+            )
+        requirements.append(requirement)
+    return tuple(requirements)
 
 
 def _read_required(node: Fields, notes: Notes) -> tuple[tuple[Selector, ...], ...] | None:

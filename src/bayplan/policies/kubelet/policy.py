@@ -25,6 +25,7 @@ from bayplan.policies.kubelet.settings import StartError
 from bayplan.policies.kubelet.setup import offered_devices, seen_machine, settings_of
 from bayplan.policies.kubelet.state import AdmissionError, KubeletPanicError, State
 from bayplan.policies.kubelet.trace import trace_of
+from bayplan.policies.kubelet.zone_room import Room, aligned_needs, free_by_node
 from bayplan.policies.policy import NodeSetup, Proposal, View
 from bayplan.resources.decision import Decision, Grant, Notice, Refusal
 from bayplan.resources.devices import DeviceUnit
@@ -128,6 +129,16 @@ class KubeletPolicy:
         if memo.state.hung:
             return remedies.ways_around(self.kubelet.settings, memo.state.hung)
         return remedies.remedies(self.kubelet, memo.state, self.allocatable, memo.used, pod, refusal)
+
+    def room_by_node(self, view: View) -> Room:
+        """What is free of what the managers align, by resource and NUMA node: whole CPUs, bytes, pieces."""
+        memo: Memo = view.memo
+        return free_by_node(self.kubelet, memo.state)
+
+    def needs_of(self, pod: Pod, container: str = "") -> dict[str, int]:
+        """What the managers have to find for a pod, or for one container of it, in the same units."""
+        own = [c for c in pod.all_containers if c.name == container]
+        return aligned_needs(self.kubelet, pod, own or pod.all_containers)
 
     def _answer(self, memo: Memo, pod: Pod, outcome: Outcome, used: Mapping[str, int]) -> Proposal:
         settings = self.kubelet.settings

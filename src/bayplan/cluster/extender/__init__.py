@@ -1,0 +1,1 @@
+"""`bayplan extender`: kube-scheduler's questions over HTTP, answered by what the fleet's checks know."""
