@@ -214,9 +214,9 @@ def test_victims_by_uid() -> None:
 def test_no_candidates() -> None:
     assert preempted({}).victims == {}
     assert preempted({}, key="NodeNameToMetaVictims").victims == {}
-    for victims in (preempted, lambda none: preempted(none, key="Other")):
+    for key in ("NodeNameToVictims", "NodeNameToMetaVictims", "Other"):
         with pytest.raises(InputError, match="neither NodeNameToVictims nor NodeNameToMetaVictims"):
-            victims(None)
+            preempted(None, key=key)
 
 
 @pytest.mark.parametrize(
