@@ -214,7 +214,7 @@ def test_victims_by_uid() -> None:
 def test_no_candidates() -> None:
     assert preempted({}).victims == {}
     assert preempted({}, key="NodeNameToMetaVictims").victims == {}
-    for key in ("NodeNameToVictims", "Other"):
+    for key in ("NodeNameToVictims", "NodeNameToMetaVictims", "Other"):
         with pytest.raises(InputError, match="neither NodeNameToVictims nor NodeNameToMetaVictims"):
             preempted(None, key=key)
 

@@ -138,7 +138,7 @@ def read_preempt_args(body: Body) -> PreemptArgs:
     args = _decoded(_PREEMPT, body, "ExtenderPreemptionArgs")
     if _is_null(args.Pod) or (args.NodeNameToVictims is None and args.NodeNameToMetaVictims is None):
         args = _decoded(_PREEMPT, _in_our_case(body, _Preempt), "ExtenderPreemptionArgs")
-    found = args.NodeNameToMetaVictims or args.NodeNameToVictims
+    found = args.NodeNameToVictims if args.NodeNameToMetaVictims is None else args.NodeNameToMetaVictims
     if found is None:
         raise InputError("neither NodeNameToVictims nor NodeNameToMetaVictims", expected="one of them")
     check_count(len(found), "the candidate nodes")
