@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes real node-exporters: one node-exporter for each node, each with a text file of its own.
+"""A real Prometheus that scrapes real node-exporters: one for each node, each with a text file of its own.
 
 Each exporter has an address of its own (127.0.0.10, 127.0.0.11, ...), as the nodes of a cluster have.
 """
