@@ -9,13 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from bayplan.cli.controller import Inputs, process_of, settings_of
-from bayplan.cli.controller_command import controller_command
+from bayplan.cli.controller import Inputs, configuration_of, process_of
+from bayplan.cli.controller_command import controller
 from bayplan.errors import InputError
 
 FILE = """\
@@ -23,17 +22,20 @@ controller:
   period: 2s
   evictions: {policies: [default/hot], perMinute: 3}
 telemetry:
-  missing_policy: allow
+  missingPolicy: allow
 """
 
 
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     file = tmp_path / "bayplan.yaml"
     file.write_text(FILE)
-    upkeep, telemetry = settings_of(Inputs(config=str(file)))
+    configuration = configuration_of(Inputs(config=str(file)))
+    upkeep, telemetry = configuration.upkeep, configuration.scheduling.telemetry
     assert (upkeep.period_s, upkeep.evictions.policies, upkeep.evictions.all_policies) == (2.0, ("default/hot",), False)
     assert telemetry.missing_policy == "allow"
-    upkeep, _ = settings_of(Inputs(config=str(file), sync_period="7s", evicts=True))
+    configuration = configuration_of(Inputs(config=str(file), sync_period="7s", evicts=True))
+    upkeep = configuration.upkeep
+    assert configuration.sources.polling.interval_s == 7.0
     assert (upkeep.period_s, upkeep.evictions.all_policies, upkeep.evictions.cards) == (7.0, True, True)
     assert upkeep.evictions.per_minute == 3
 
@@ -41,9 +43,9 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ("controler: {}", "bayplan.yaml: controler: unknown section (expected controller, telemetry)"),
+        ("controler: {}", "bayplan.yaml: controler: unknown section (expected "),
         ("controller: {period: 0s}", "bayplan.yaml: controller.period: too short: '0s' (expected at least 0.1s)"),
-        ("telemetry: {missing_policy: maybe}", "bayplan.yaml: telemetry: Invalid enum value 'maybe'"),
+        ("telemetry: {missingPolicy: maybe}", "bayplan.yaml: telemetry.missingPolicy: Invalid enum value 'maybe'"),
         ("a: 1\n---\nb: 2", "bayplan.yaml: 2 documents (expected one)"),
         ("- 1", "is a list (expected a mapping)"),
     ],
@@ -52,14 +54,14 @@ def test_a_file_that_cannot_be_used(content: str, error: str, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     Path("bayplan.yaml").write_text(content)
     with pytest.raises(InputError) as wrong:
-        settings_of(Inputs(config="bayplan.yaml"))
+        configuration_of(Inputs(config="bayplan.yaml"))
     assert error in str(wrong.value)
 
 
 @pytest.mark.parametrize("period", ["soon", "0s", "5 s"])
 def test_a_period_that_is_none(period: str) -> None:
     with pytest.raises(InputError, match="--syncPeriod"):
-        settings_of(Inputs(sync_period=period))
+        configuration_of(Inputs(sync_period=period))
 
 
 def test_who_and_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,17 +85,16 @@ def test_tls_needs_both_files() -> None:
 def test_the_arguments_of_the_original_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Inputs] = []
 
-    def note(inputs: Inputs, feed_of: object) -> int:
+    def note(inputs: Inputs) -> int:
         seen.append(inputs)
         return 0
 
     monkeypatch.setattr("bayplan.cli.controller.controller", note)
-    command = controller_command(no_feed)
     arguments = ["-syncPeriod=2s", "--kubeConfig", "/root/.kube/config", "--v=2", "--port=9005", "--logtostderr"]
-    ended = CliRunner().invoke(command, arguments)
+    ended = CliRunner().invoke(controller, arguments)
     assert ended.exit_code == 0, ended.output
     assert seen == [Inputs(sync_period="2s", kubeconfig="/root/.kube/config", verbosity=2, port=9005)]
-    CliRunner().invoke(command, ["--evict", "--dry-run=true", "--no-leader-elect"])
+    CliRunner().invoke(controller, ["--evict", "--dry-run=true", "--no-leader-elect"])
     assert (seen[1].evicts, seen[1].dry_run, seen[1].elects) == (True, True, False)
 
 
@@ -104,17 +105,11 @@ def test_it_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
         '{"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],'
         '"contexts": [{"name": "c", "context": {"cluster": "c", "user": ""}}], "current-context": "c", "users": []}'
     )
-    program = (
-        "import asyncio, sys\n"
-        "from bayplan.cli.controller_command import controller_command\n"
-        "async def forever(metrics, sink):\n"
-        "    await asyncio.sleep(3600)\n"
-        "sys.exit(controller_command(lambda api, upkeep: forever).main(sys.argv[1:], standalone_mode=False))\n"
-    )
+    program = "from bayplan.cli import main; main()"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    arguments = ["--kubeConfig", str(kubeconfig), "--host=127.0.0.1", "--port", port]
+    arguments = ["controller", "--kubeConfig", str(kubeconfig), "--host=127.0.0.1", "--port", port]
     process = subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 60
@@ -140,7 +135,3 @@ def _answers(port: str) -> bool:
         return False
     finally:
         connection.close()
-
-
-def no_feed(api: object, upkeep: object) -> Any:
-    raise AssertionError("nothing is run")

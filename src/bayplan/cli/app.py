@@ -12,6 +12,8 @@ import click
 
 from bayplan import __version__
 from bayplan.cli import ReaderGoneError, capacity
+from bayplan.cli.controller_command import controller
+from bayplan.cli.extender_command import extender
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -454,3 +456,7 @@ def repack(
         pods, nodes, cluster, machine, kubelet_config, wanted, gone, goal, aligned, moves, most_cost, *prices, quiet
     )
     return command.repack(inputs, output, Look.of(color, ascii_only, width))
+
+
+bayplan.add_command(controller)
+bayplan.add_command(extender)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.fleet.scheduling import Objections, Question, Scheduling
-from bayplan.fleet.scheduling.events import Event, NodeGone
+from bayplan.fleet.scheduling import Objections, Promise, Question, Scheduling
+from bayplan.fleet.scheduling.events import Assumed, Event, NodeGone, Unassumed
 from bayplan.protocols.extender import Victims
 from bayplan.protocols.kubernetes import ObjectMeta, PodObject
 
@@ -37,6 +37,7 @@ class Said:
         self._held_up = held_up or {}
         self._concerned = concerned
         self.asked: list[tuple[str, ...]] = []
+        self.promised: list[str] = []
         self.told: list[tuple[Event, float]] = []
 
     def apply(self, event: Event, now: float) -> None:
@@ -61,6 +62,12 @@ class Said:
     def without(self, question: Question, node: str, uids: Sequence[str], now: float) -> str:
         left = self._held_up.get(node, set()) - set(uids)
         return f"held up by {sorted(left)}" if left else ""
+
+    def promise(self, pod: PodObject, node: str, now: float) -> Promise:
+        if node in self._failed:
+            return Promise(refused=self._failed[node])
+        self.promised.append(node)
+        return Promise(annotations={self.name: node})
 
     def explain(self, question: Question, node: str, now: float) -> Sequence[str]:
         return [f"{self.name} of {node} at {now}"]
@@ -156,3 +163,29 @@ def test_every_check_is_told_of_every_event_and_a_pod_matters_if_it_does_to_any(
     assert [check.told for check in checks] == [[(NodeGone(name="a"), 3)]] * 2
     assert scheduling.wants(question.pod)
     assert not Scheduling([(checks[1], 1)]).wants(question.pod)
+
+
+def test_a_place_is_promised_by_all_checks_with_the_annotations_of_each(question: Question) -> None:
+    scheduling = Scheduling([(Said("cool"), 1), (Said("packed"), 1)])
+
+    assert scheduling.promise(question.pod, "a", 1) == Promise(annotations={"cool": "a", "packed": "a"})
+
+
+def test_a_promise_that_one_check_refuses_is_taken_back_from_those_before_it() -> None:
+    pod = PodObject(metadata=ObjectMeta(name="web", uid="u"))
+    first, second, third = Said("first"), Said("second", failed={"a": "full"}), Said("third")
+    scheduling = Scheduling([(first, 1), (second, 1), (third, 1)])
+
+    assert scheduling.promise(pod, "a", 1) == Promise(refused="full")
+    assert first.told == [(Unassumed(uid="u"), 1)]
+    assert second.told == third.told == []
+    assert third.promised == []
+
+
+def test_an_assumed_pod_in_a_recording_is_promised_its_place_again(question: Question) -> None:
+    check = Said("cool")
+
+    Scheduling([(check, 1)]).apply(Assumed(pod=question.pod, node="a"), 1)
+
+    assert check.promised == ["a"]
+    assert check.told == []

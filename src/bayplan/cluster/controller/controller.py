@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from bayplan.cluster.api import NODES, Api, EventRecorder, Leadership, Reflector, UnavailableError
@@ -36,7 +36,8 @@ _LAST_EVENTS_S = 2.0
 class Controller:
     """One replica. `leadership` None: it writes without asking, as the only one.
 
-    now: the wall clock. dry_run: nothing is written; the API server is asked whether it would evict.
+    listeners: told of every event too. now: the wall clock.
+    dry_run: nothing is written; the API server is asked whether it would evict.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class Controller:
         rng: random.Random,
         now: Callable[[], float],
         dry_run: bool = False,
+        listeners: Sequence[Sink] = (),
     ) -> None:
         self.upkeep = upkeep
+        self._listeners = listeners
         self.writes = Writes(api, recorder, dry_run=dry_run)
         self.recorder = recorder
         self.leadership = leadership
@@ -105,6 +108,8 @@ class Controller:
 
     def _happened(self, event: Event) -> None:
         self.upkeep.apply(event, self._now())
+        for listener in self._listeners:
+            listener(event)
         for loop in self.loops:
             loop.changed.set()
 

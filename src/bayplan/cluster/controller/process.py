@@ -11,7 +11,7 @@ import contextlib
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ from bayplan.cluster.controller.controller import Controller, Feed
 from bayplan.cluster.controller.exposition import Exposition
 from bayplan.cluster.http import HttpServer, TlsFiles
 from bayplan.cluster.logs import logger
+from bayplan.cluster.stores import Sink
 from bayplan.fleet.upkeep.upkeep import Upkeep
 
 LEASE = "bayplan-controller"
@@ -52,6 +53,7 @@ async def serve(
     settings: ProcessSettings,
     *,
     stop: asyncio.Event,
+    listeners: Sequence[Sink] = (),
     listening: Callable[[int], None] = lambda port: None,
 ) -> None:
     """Run until `stop` is set; raises what ends the controller before. `listening` is told the port."""
@@ -73,6 +75,7 @@ async def serve(
         rng=rng,
         now=time.time,
         dry_run=settings.dry_run,
+        listeners=listeners,
     )
     server = HttpServer(Exposition(controller, time.time).handle, failed=_failed)
     await server.start(settings.host, settings.port, settings.tls)

@@ -21,7 +21,7 @@ BACKLOG = 128
 NO_DESCRIPTOR_S = 0.2
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """What one server takes. `bodies_bytes`: of all bodies being received or answered; beyond it requests wait.
 
     `connections` counts those whose TLS handshake is under way. `body_bytes`: of one body (15,000 nodes of 7 KB are

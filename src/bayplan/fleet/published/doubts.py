@@ -14,7 +14,7 @@ from bayplan.fleet.published.books import NodeBooks
 Doubt = Literal["skip", "refuse"]
 
 
-class ZoneSettings(msgspec.Struct, frozen=True, kw_only=True):
+class ZoneSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """What to do with a node that does not tell, told too long ago, or whose numbers nobody keeps up.
 
     `missing` and `stale`: skip the check, or refuse the node. `stale_after_s` is for documents with a heartbeat.

@@ -4,7 +4,7 @@ Pure and mutable: events change what is known, questions are answered from it. T
 order get the same answers, which is what `bayplan replay` shows.
 """
 
-from bayplan.fleet.scheduling.checks import Check, Objections, Question
+from bayplan.fleet.scheduling.checks import Check, Objections, Promise, Question
 from bayplan.fleet.scheduling.scheduling import FilterDecision, Scheduling
 
-__all__ = ["Check", "FilterDecision", "Objections", "Question", "Scheduling"]
+__all__ = ["Check", "FilterDecision", "Objections", "Promise", "Question", "Scheduling"]

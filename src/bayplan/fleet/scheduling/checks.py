@@ -10,9 +10,6 @@ import msgspec
 from bayplan.fleet.scheduling.events import Event
 from bayplan.protocols.kubernetes import PodObject
 
-MOST_SCORE = 10
-"""kube-scheduler's extenders score from 0 to this (extender/v1 MaxExtenderPriority)."""
-
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that wants a node of `names`, and its JSON for those who read more of it."""
@@ -27,6 +24,13 @@ class Objections(msgspec.Struct, frozen=True, kw_only=True):
 
     failed: Mapping[str, str] = {}
     unresolvable: Mapping[str, str] = {}
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod is promised on a node: `annotations` to bind it with; or why it is not (`refused`)."""
+
+    annotations: Mapping[str, str] = {}
+    refused: str = ""
 
 
 class Check(Protocol):
@@ -56,6 +60,13 @@ class Check(Protocol):
 
     def without(self, question: Question, node: str, uids: Sequence[str], now: float) -> str:
         """Why the pod could not be there even if those pods had gone; empty: it could."""
+        ...
+
+    def promise(self, pod: PodObject, node: str, now: float) -> Promise:
+        """Count the pod on that node from now on, if it still may go there; until it is seen bound, or too long after.
+
+        `Unassumed` takes it back.
+        """
         ...
 
     def explain(self, question: Question, node: str, now: float) -> Sequence[str]:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from bayplan.fleet.scheduling.checks import MOST_SCORE, Check, Objections, Question
-from bayplan.fleet.scheduling.events import Event
+from bayplan.fleet.scheduling.checks import Check, Objections, Promise, Question
+from bayplan.fleet.scheduling.events import Assumed, Event, Unassumed
 from bayplan.protocols.extender.arguments import Victims
 from bayplan.protocols.kubernetes import PodObject
 
@@ -42,7 +42,10 @@ class Scheduling:
         self._checks = tuple(checks)
 
     def apply(self, event: Event, now: float) -> None:
-        """Something happened."""
+        """Something happened. `Assumed` is a promise made again; whoever makes one first calls `promise`."""
+        if isinstance(event, Assumed):
+            self.promise(event.pod, event.node, now)
+            return
         for check, _ in self._checks:
             check.apply(event, now)
 
@@ -88,6 +91,18 @@ class Scheduling:
             if not any(check.without(question, node, gone.uids, now) for check in checks)
         }
 
+    def promise(self, pod: PodObject, node: str, now: float) -> Promise:
+        """Promise a pod its place on a node; all checks do, or none."""
+        annotations: dict[str, str] = {}
+        for number, (check, _) in enumerate(self._checks):
+            found = check.promise(pod, node, now)
+            if found.refused:
+                for earlier, _ in self._checks[:number]:
+                    earlier.apply(Unassumed(uid=pod.metadata.uid or ""), now)
+                return found
+            annotations.update(found.annotations)
+        return Promise(annotations=annotations)
+
     def explain(self, question: Question, now: float) -> list[Explained]:
         """Everything there is to say about each of the nodes, in their order."""
         scores = self._scores(question, now)
@@ -131,8 +146,3 @@ class Scheduling:
 def _less(question: Question, refused: Objections) -> Question:
     left = [name for name in question.names if name not in refused.failed and name not in refused.unresolvable]
     return msgspec.structs.replace(question, names=left)
-
-
-def clamped(score: float) -> int:
-    """A score as the protocol takes it."""
-    return max(0, min(MOST_SCORE, round(score)))

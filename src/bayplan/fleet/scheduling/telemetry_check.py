@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.errors import InputError
-from bayplan.fleet.scheduling.checks import Objections, Question
+from bayplan.fleet.scheduling.checks import Objections, Promise, Question
 from bayplan.fleet.scheduling.events import (
     Event,
     Measured,
@@ -88,6 +88,10 @@ class TelemetryCheck:
         """A value does not change by pods going, until it is measured again."""
         found = self.objections(_about(question, node), now).failed
         return found.get(node, "")
+
+    def promise(self, pod: PodObject, node: str, now: float) -> Promise:
+        """Nothing here is used up."""
+        return Promise()
 
     def explain(self, question: Question, node: str, now: float) -> Sequence[str]:
         """Every rule with its value and its age, and what the node's score is made of."""

@@ -11,9 +11,8 @@ from bayplan.fleet.published.checks import ZoneChecks
 from bayplan.fleet.published.explain import ZoneAnswer, explain
 from bayplan.fleet.published.pod_objects import pod_of
 from bayplan.fleet.published.sources import Origin
-from bayplan.fleet.scheduling.checks import Objections, Question
+from bayplan.fleet.scheduling.checks import Objections, Promise, Question
 from bayplan.fleet.scheduling.events import (
-    Assumed,
     Event,
     NodeChanged,
     NodeGone,
@@ -58,8 +57,6 @@ class ZonesCheck:
                 zones.set_pod(event.pod)
             case PodGone():
                 zones.remove_pod(event.uid)
-            case Assumed():
-                zones.assume(pod_of(event.pod), event.node, now, self._ttl_s)
             case Unassumed():
                 zones.forget(event.uid)
             case _:
@@ -106,6 +103,14 @@ class ZonesCheck:
         except InputError as error:
             return f"zones: the pod cannot be read: {error}"
         return "" if admitted else "zones: the node's policy would refuse the pod even then"
+
+    def promise(self, pod: PodObject, node: str, now: float) -> Promise:
+        """The node's hub is asked once more, as others may have been decided since."""
+        try:
+            refusal = self.zones.assume(pod_of(pod), node, now, self._ttl_s)
+        except InputError as error:
+            return Promise(refused=f"zones: the pod cannot be read: {error}")
+        return Promise(refused=refusal.message) if refusal is not None else Promise()
 
     def explain(self, question: Question, node: str, now: float) -> Sequence[str]:
         """What told it and when, what is in the way, and the score."""

@@ -176,7 +176,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return next((p.why for p in self.problems if p.strategy in ("", strategy)), "")
 
 
-class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """How policies are read and obeyed.
 
     `max_age_s` is for rules that say nothing of their own, so for every TASPolicy; None: a value never grows old.
