@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bayplan.cli.app import bayplan
 from bayplan.cli.controller import Inputs, configuration_of, process_of
-from bayplan.cli.controller_command import controller
 from bayplan.errors import InputError
 
 FILE = """\
@@ -91,10 +91,10 @@ def test_the_arguments_of_the_original_are_taken(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("bayplan.cli.controller.controller", note)
     arguments = ["-syncPeriod=2s", "--kubeConfig", "/root/.kube/config", "--v=2", "--port=9005", "--logtostderr"]
-    ended = CliRunner().invoke(controller, arguments)
+    ended = CliRunner().invoke(bayplan, ["controller", *arguments])
     assert ended.exit_code == 0, ended.output
     assert seen == [Inputs(sync_period="2s", kubeconfig="/root/.kube/config", verbosity=2, port=9005)]
-    CliRunner().invoke(controller, ["--evict", "--dry-run=true", "--no-leader-elect"])
+    CliRunner().invoke(bayplan, ["controller", "--evict", "--dry-run=true", "--no-leader-elect"])
     assert (seen[1].evicts, seen[1].dry_run, seen[1].elects) == (True, True, False)
 
 
