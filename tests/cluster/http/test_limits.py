@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.cluster.http import HttpError, HttpServer, Limits, Request, Response
+from bayplan.cluster.http import Handler, HttpError, HttpServer, Limits, Request, Response
 from bayplan.errors import InputError
 
 Serve = Any
@@ -80,22 +80,36 @@ def test_a_connection_that_asks_nothing_is_closed_after_a_while(serve: Serve) ->
     serving.until(lambda: serving.server.connections == 0)
 
 
+def answering(pieces: list[bytes], asked: list[Request]) -> Handler:
+    """Answer with the pieces, and keep what was asked: before that, the server may not have seen the client at all."""
+
+    def answer(request: Request) -> Response:
+        asked.append(request)
+        return Response(pieces=pieces)
+
+    return answer
+
+
 def test_a_client_that_does_not_take_its_answer_is_cut_off(serve: Serve) -> None:
-    serving = serve(lambda request: Response(pieces=[bytes(1 << 20)] * 50), Limits(write_timeout_s=SOON_S))
+    asked: list[Request] = []
+    serving = serve(answering([bytes(1 << 20)] * 50, asked), Limits(write_timeout_s=SOON_S))
     client = serving.client()
     client.send(client.head("POST", "content-length: 100000"), bytes(100_000))
+    serving.until(lambda: bool(asked))
     serving.until(lambda: serving.server.connections == 0 and serving.server.memory.bytes_out == 0)
     assert len(client.rest()) < 50 << 20
 
 
 def test_nor_can_one_hold_a_connection_that_is_being_closed(serve: Serve) -> None:
     """The last of the answer, which fits in what asyncio buffers, is never taken; the client asked to close."""
-    serving = serve(lambda request: Response(pieces=[bytes(1 << 16)]), Limits(write_timeout_s=SOON_S))
+    asked: list[Request] = []
+    serving = serve(answering([bytes(1 << 16)], asked), Limits(write_timeout_s=SOON_S))
     client = serving.client()
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
-    asked = client.head("GET") * 200 + client.head("GET", "connection: close")
+    requests = client.head("GET") * 200 + client.head("GET", "connection: close")
     client.socket.setblocking(False)
-    client.socket.send(asked)
+    client.socket.send(requests)
+    serving.until(lambda: bool(asked))
     serving.until(lambda: serving.server.connections == 0)
 
 

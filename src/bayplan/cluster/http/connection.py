@@ -9,6 +9,8 @@ lets some of it pass: lines that end in a bare line feed, a length beside chunks
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Protocol, cast
@@ -22,6 +24,8 @@ from bayplan.cluster.http.writes import WRITE_BYTES, gathered
 MOST_HEAD_BYTES = 16 * 1024
 # How long a client that was refused has to read why, before the rest of what it sends is answered with a reset.
 LINGER_S = 0.5
+# struct linger (socket(7)): on, and no time.
+_RESET = struct.pack("ii", 1, 0)
 _END_OF_HEAD = b"\r\n\r\n"
 _CONTINUE = b"HTTP/1.1 100 \r\n\r\n"
 
@@ -136,9 +140,18 @@ class Connection(asyncio.BufferedProtocol):
             self._hang_up()
 
     def abort(self) -> None:
-        """Close now."""
-        if self._transport is not None:
-            self._transport.abort()
+        """Close now. An answer that is under way ends in a reset.
+
+        A plain close would leave what was written of it to the kernel, which goes on sending it, and holds it for as
+        long as the client takes nothing.
+        """
+        if self._transport is None:
+            return
+        under_way = self.busy or self._transport.get_write_buffer_size() > 0
+        connection = self._transport.get_extra_info("socket")
+        if under_way and connection is not None and connection.fileno() >= 0:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._transport.abort()
 
     @property
     def _closed(self) -> bool:
